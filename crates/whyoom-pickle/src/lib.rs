@@ -1,0 +1,1 @@
+//! Reads pickle opcodes into rows with bounded memory; calls nothing.

@@ -1,0 +1,1 @@
+//! Drives the allocator model with a recorded trace: exact check and counterfactuals.

@@ -1,0 +1,1 @@
+//! Presenters over one explanation: text and JSON.

@@ -1,0 +1,10 @@
+//! The columnar model of a PyTorch memory snapshot, and every dialect it is written in.
+//!
+//! Past this crate nobody sees a pickle key: [`Snapshot`] is plain tables (segments, blocks, events)
+//! with strings and stacks interned once and referred to by `u32` handles.
+//!
+//! Entry points: [`read_path`], [`read_bytes`].
+
+mod model;
+
+pub use model::*;

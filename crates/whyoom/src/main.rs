@@ -1,0 +1,3 @@
+//! The binary: `main` and nothing else.
+
+fn main() {}
