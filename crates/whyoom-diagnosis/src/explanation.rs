@@ -93,6 +93,8 @@ pub struct DeviceReport {
     pub categories: CategoriesReport,
     /// Findings, the verdict first.
     pub findings: Vec<Finding>,
+    /// Causes the evidence excludes, the one people would suspect first at the top; it ends the folklore.
+    pub ruled_out: Vec<RuledOut>,
     /// Remedies tried, best first.
     pub remedies: Vec<Remedy>,
 }
@@ -341,6 +343,15 @@ pub struct Evidence {
     pub unit: &'static str,
     /// Events it can be seen at.
     pub events: Vec<u64>,
+}
+
+/// A cause that the evidence excludes.
+#[derive(Debug, Clone, Serialize)]
+pub struct RuledOut {
+    /// The cause.
+    pub cause: Cause,
+    /// Why it is not this, as a clause: `no growth over 10 steps`.
+    pub statement: String,
 }
 
 /// Growth per step.
