@@ -10,6 +10,7 @@ mod free_set;
 mod model;
 mod reclaim;
 mod release;
+mod restore;
 mod search;
 pub mod settings;
 mod size;
@@ -19,6 +20,7 @@ pub use allocator::{Allocator, FreeSpace, OutOfMemory, PlacedBlock, PlacedState,
 pub use block::BlockId;
 pub use driver::{AscendingDriver, Driver};
 pub use model::Model;
+pub use restore::{Region, RegionBlock};
 pub use release::{Release, ReleaseError};
 pub use settings::{Backend, Settings};
 pub use size::{MIN_BLOCK, OWN_SEGMENT, ROUND_LARGE, SMALL_REQUEST, SMALL_SEGMENT, SizeRules};

@@ -1,1 +1,22 @@
-//! Drives the allocator model with a recorded trace: exact check and counterfactuals.
+//! Drives the allocator model with a snapshot's events: the exact check, and what would have happened otherwise.
+
+mod counterfactual;
+mod habit;
+mod layout;
+mod limit;
+mod program;
+mod recorded;
+mod recorded_driver;
+mod trace;
+
+pub use counterfactual::{FailedRequest, Outcome, Scenario, Start, Until, simulate};
+pub use habit::{Growth, HabitDriver, LimitKind, Placement};
+pub use limit::{LimitInterval, LimitSource};
+pub use program::{Op, Program, ProgramRequest};
+pub use recorded::{Divergence, Failure, FinalState, Recorded, RecordedOptions};
+pub use trace::{Allocation, NONE, Trace};
+
+/// Replays a trace under its own settings.
+pub fn replay_recorded<'a>(trace: &'a Trace<'a>, options: RecordedOptions<'a>) -> Recorded {
+    recorded::run(trace, options, Vec::new(), false)
+}

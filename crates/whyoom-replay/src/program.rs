@@ -1,0 +1,107 @@
+//! What the program asked for, free of addresses and settings: the input of every counterfactual.
+
+use whyoom_allocator::Region;
+
+/// One step of the program as the allocator sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Op {
+    /// Request allocation `n`.
+    Malloc(u32),
+    /// Drop allocation `n`; no other stream uses it.
+    Free(u32),
+    /// Drop allocation `n` while other streams use it.
+    Drop(u32),
+    /// Other streams are done with allocation `n`.
+    Complete(u32),
+    /// A request that failed when recorded: index into [`Program::failed`]. Its lifetime is not known.
+    Failed(u32),
+    /// `empty_cache()`.
+    EmptyCache,
+    /// Private pool `n` is no longer used by anybody.
+    PoolFreeable(u16),
+}
+
+/// Size, stream and pool of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProgramRequest {
+    /// Unrounded bytes (rounded for a failed one).
+    pub bytes: u64,
+    /// Index of the stream.
+    pub stream: u16,
+    /// 0 = default pool, otherwise the private pool of that number.
+    pub pool: u16,
+}
+
+/// The recorded program of one device.
+#[derive(Debug, Clone, Default)]
+pub struct Program {
+    /// Steps in recorded order.
+    pub ops: Vec<Op>,
+    /// Event of each step.
+    pub op_event: Vec<u32>,
+    /// Request per allocation.
+    pub requests: Vec<ProgramRequest>,
+    /// Requests that failed when recorded.
+    pub failed: Vec<ProgramRequest>,
+    /// Allocations older than the trace, by address.
+    pub initial: Vec<u32>,
+    /// The layout at the start of a trace without beginning, for [`crate::Start::Warm`].
+    pub initial_regions: Vec<Region>,
+    /// Raw stream pointers.
+    pub streams: Vec<u64>,
+    /// Requests made before the first free; `None` without a free.
+    pub requests_before_first_free: Option<u64>,
+    /// Ordinal of the first request of exactly 32 MiB, PyTorch's cuBLAS workspace on Hopper.
+    pub first_workspace_request: Option<u64>,
+    /// Number of private pools.
+    pub private_pools: u16,
+}
+
+impl Program {
+    /// PyTorch's default cuBLAS workspace on compute capability 9 (`getChosenWorkspaceSize`, `CUDABlas.cpp`).
+    const CUBLAS_WORKSPACE: u64 = 32 << 20;
+
+    pub(crate) fn push(&mut self, op: Op, event: usize) {
+        self.ops.push(op);
+        self.op_event.push(event as u32);
+    }
+
+    /// Fills the facts that the driver's address habit depends on.
+    pub(crate) fn note_landmarks(&mut self) {
+        let mut ordinal = 0;
+        for op in &self.ops {
+            match *op {
+                Op::Malloc(id) => {
+                    if self.requests[id as usize].bytes == Self::CUBLAS_WORKSPACE {
+                        self.first_workspace_request.get_or_insert(ordinal);
+                    }
+                    ordinal += 1;
+                }
+                Op::Failed(_) => ordinal += 1,
+                Op::Free(_) | Op::Drop(_) => {
+                    self.requests_before_first_free.get_or_insert(ordinal);
+                }
+                Op::Complete(_) | Op::EmptyCache | Op::PoolFreeable(_) => {}
+            }
+            if self.first_workspace_request.is_some() && self.requests_before_first_free.is_some() {
+                break;
+            }
+        }
+    }
+
+    /// The program with `empty_cache()` called before the step at each of `positions` (ascending indices into [`Program::ops`]).
+    #[must_use]
+    pub fn with_empty_cache(&self, positions: &[usize]) -> Self {
+        let mut new = self.clone();
+        new.ops.clear();
+        new.op_event.clear();
+        let mut at = positions.iter().copied().peekable();
+        for (i, (&op, &event)) in self.ops.iter().zip(&self.op_event).enumerate() {
+            while at.next_if(|&p| p <= i).is_some() {
+                new.push(Op::EmptyCache, event as usize);
+            }
+            new.push(op, event as usize);
+        }
+        new
+    }
+}
