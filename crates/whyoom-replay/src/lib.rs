@@ -7,6 +7,7 @@ mod limit;
 mod program;
 mod recorded;
 mod recorded_driver;
+mod sweep;
 mod trace;
 
 pub use counterfactual::{FailedRequest, Outcome, Scenario, Start, Until, simulate};
@@ -14,6 +15,7 @@ pub use habit::{Growth, HabitDriver, LimitKind, Placement};
 pub use limit::{LimitInterval, LimitSource};
 pub use program::{Op, Program, ProgramRequest};
 pub use recorded::{Divergence, Failure, FinalState, Recorded, RecordedOptions};
+pub use sweep::{ENSEMBLE_BUDGET, Trial, Tried, try_all};
 pub use trace::{Allocation, NONE, Trace};
 
 /// Replays a trace under its own settings.

@@ -55,6 +55,8 @@ pub struct Program {
     pub first_workspace_request: Option<u64>,
     /// Number of private pools.
     pub private_pools: u16,
+    /// Whether some blocks wait for other streams.
+    pub has_pending: bool,
 }
 
 impl Program {
@@ -68,6 +70,7 @@ impl Program {
 
     /// Fills the facts that the driver's address habit depends on.
     pub(crate) fn note_landmarks(&mut self) {
+        self.has_pending = self.ops.iter().any(|op| matches!(op, Op::Drop(_)));
         let mut ordinal = 0;
         for op in &self.ops {
             match *op {
@@ -101,6 +104,54 @@ impl Program {
                 new.push(Op::EmptyCache, event as usize);
             }
             new.push(op, event as usize);
+        }
+        new
+    }
+
+    /// The program with every block completing at once, as if no other stream had used it.
+    #[must_use]
+    pub fn with_early_completions(&self) -> Self {
+        let mut new = self.clone();
+        for op in &mut new.ops {
+            if let Op::Drop(id) = *op {
+                *op = Op::Free(id);
+            }
+        }
+        new
+    }
+
+    /// The program with every pending block completing after twice the recorded number of requests.
+    #[must_use]
+    pub fn with_late_completions(&self) -> Self {
+        let mut new = self.clone();
+        new.ops.clear();
+        new.op_event.clear();
+        let mut dropped_at = std::collections::HashMap::new();
+        let mut due: std::collections::BTreeMap<(u64, u32), u32> = std::collections::BTreeMap::new();
+        let mut ordinal = 0u64;
+        for (&op, &event) in self.ops.iter().zip(&self.op_event) {
+            match op {
+                Op::Malloc(_) | Op::Failed(_) => {
+                    while let Some(first) = due.first_entry().filter(|e| e.key().0 <= ordinal) {
+                        let ((_, id), _) = first.remove_entry();
+                        new.push(Op::Complete(id), event as usize);
+                    }
+                    ordinal += 1;
+                    new.push(op, event as usize);
+                }
+                Op::Drop(id) => {
+                    dropped_at.insert(id, ordinal);
+                    new.push(op, event as usize);
+                }
+                Op::Complete(id) => {
+                    let distance = dropped_at.get(&id).map_or(0, |at| ordinal - at);
+                    due.insert((ordinal + distance, id), event);
+                }
+                _ => new.push(op, event as usize),
+            }
+        }
+        for ((_, id), event) in due {
+            new.push(Op::Complete(id), event as usize);
         }
         new
     }
