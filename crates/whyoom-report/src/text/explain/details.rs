@@ -1,0 +1,239 @@
+//! Who held the bytes, what it is not, and the full account of `-v`.
+
+use whyoom_diagnosis::explanation::{CategoryBytes, Finding, PeakReport};
+
+use super::LABEL_COLUMN;
+use crate::{
+    number::{count, exact_bytes, plain, plural},
+    text::{
+        doc::{Doc, Tone},
+        words::{View, cause_title, spaced},
+    },
+};
+
+pub(super) fn where_it_went(doc: &mut Doc, view: &View<'_>) {
+    let categories = &view.device.categories;
+    let at = categories.oom.as_ref().unwrap_or(&categories.peak);
+    let Some(text) = shares(view, at) else { return };
+    let total = view.bytes(at.iter().map(|c| c.bytes).sum());
+    let label = if categories.oom.is_some() { format!("Where {total} went") } else { format!("At the peak, {total}") };
+    labelled(doc, &label, &text);
+}
+
+/// `activations 3.41 GiB, parameters 0.43 GiB, …`, largest first; `None` where nothing is told apart.
+fn shares(view: &View<'_>, categories: &[CategoryBytes]) -> Option<String> {
+    const SHOWN: usize = 6;
+    let mut parts: Vec<&CategoryBytes> = categories.iter().filter(|c| c.bytes > 0).collect();
+    if parts.iter().all(|c| c.category == "other") {
+        return None;
+    }
+    parts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.category.cmp(b.category)));
+    let shown = if view.options.verbose { parts.len() } else { SHOWN };
+    let mut text: Vec<String> =
+        parts.iter().take(shown).map(|c| format!("{} {}", spaced(c.category), view.bytes(c.bytes))).collect();
+    if parts.len() > shown {
+        let rest = parts[shown..].iter().map(|c| c.bytes).sum();
+        text.push(format!("the rest {}", view.bytes(rest)));
+    }
+    Some(text.join(", "))
+}
+
+pub(super) fn not_the_cause(doc: &mut Doc, view: &View<'_>) {
+    const SHOWN: usize = 3;
+    let all = &view.device.ruled_out;
+    if all.is_empty() {
+        return;
+    }
+    let shown = if view.options.verbose { all.len() } else { SHOWN };
+    let text: Vec<String> = all
+        .iter()
+        .take(shown)
+        .map(|r| format!("{}: {}", cause_title(r.cause, None).to_lowercase(), r.statement.trim_end_matches('.')))
+        .collect();
+    labelled(doc, "Not the cause", &text.join("; "));
+}
+
+fn labelled(doc: &mut Doc, label: &str, text: &str) {
+    doc.entry(0, &[(Tone::Heading, label.into())], LABEL_COLUMN, &[(Tone::Plain, text.into())]);
+}
+
+/// Everything else that is known of the device.
+pub(super) fn all(doc: &mut Doc, view: &View<'_>) {
+    for finding in &view.device.findings {
+        evidence(doc, view, finding);
+    }
+    figures(doc, view);
+}
+
+fn evidence(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
+    if finding.evidence.is_empty() && finding.culprits.is_empty() {
+        return;
+    }
+    doc.blank();
+    let title = cause_title(finding.cause, finding.subcause);
+    let explained = if finding.bytes_explained > 0 {
+        format!("explains {}", view.bytes(finding.bytes_explained))
+    } else {
+        String::new()
+    };
+    doc.two_sided(&[(Tone::Heading, format!("Evidence of {}", title.to_lowercase()))], &[(Tone::Plain, explained)]);
+    for e in &finding.evidence {
+        // The statement holds its number for people; the exact one is added where it was asked for.
+        let exact = match e.unit {
+            "bytes" if view.options.numbers.exact_bytes && e.value >= 0.0 => {
+                format!(" ({})", exact_bytes(e.value as u64))
+            }
+            "bytes" => String::new(),
+            unit if view.options.numbers.exact_bytes => format!(" ({} {unit})", plain(e.value)),
+            _ => String::new(),
+        };
+        let events = match e.events.as_slice() {
+            [] => String::new(),
+            [one] => format!(" [event {}]", count(*one)),
+            many => {
+                let first: Vec<String> = many.iter().take(3).map(|n| count(*n)).collect();
+                let more = if many.len() > 3 { ", …" } else { "" };
+                format!(" [events {}{more}]", first.join(", "))
+            }
+        };
+        doc.entry(
+            2,
+            &[(Tone::Plain, "-".into())],
+            4,
+            &[(Tone::Plain, format!("{}{exact}", e.statement)), (Tone::Dim, events)],
+        );
+    }
+    if let Some(g) = &finding.growth {
+        doc.entry(
+            2,
+            &[(Tone::Plain, "-".into())],
+            4,
+            &[(
+                Tone::Plain,
+                format!(
+                    "{} kept per step, from step {} to step {} (counted from 0)",
+                    view.bytes(g.bytes_per_step),
+                    count(g.first_step),
+                    count(g.last_step)
+                ),
+            )],
+        );
+    }
+    for culprit in &finding.culprits {
+        if culprit.stack.is_empty() {
+            continue;
+        }
+        let code = view.line_of_code(&culprit.function, &culprit.file, culprit.line);
+        doc.paragraph(2, Tone::Plain, &format!("An example stack of {code}, innermost first:"));
+        for frame in &culprit.stack {
+            doc.paragraph(4, Tone::Dim, frame);
+        }
+    }
+}
+
+fn figures(doc: &mut Doc, view: &View<'_>) {
+    let device = view.device;
+    doc.blank();
+    doc.paragraph(0, Tone::Heading, "Figures");
+    let mut row = |label: &str, text: String| {
+        if !text.is_empty() {
+            doc.entry(2, &[(Tone::Plain, label.into())], LABEL_COLUMN, &[(Tone::Plain, text)]);
+        }
+    };
+    row("peak", peak(view, &device.peak));
+    if let Some(oom) = &device.oom {
+        row(
+            "at the failed request",
+            format!(
+                "event {}, request {} of {}: {} live, {} reserved; in its pool {} free in {}, the largest {}",
+                count(oom.event),
+                count(oom.malloc),
+                view.bytes(oom.request_bytes),
+                view.bytes(oom.live_bytes),
+                view.bytes(oom.reserved_bytes),
+                view.bytes(oom.free_in_pool_bytes),
+                plural(oom.free_blocks, "piece", "pieces"),
+                view.bytes(oom.largest_free_block_bytes)
+            ),
+        );
+    }
+    row("limit", limit(view));
+    row("a compact layout needs", view.bytes(device.bound.compact_bytes));
+    for (label, categories) in
+        [("live at the peak", &device.categories.peak), ("live at the end", &device.categories.end)]
+    {
+        row(label, shares(view, categories).unwrap_or_default());
+    }
+    let steps = match device.steps.source {
+        "annotations" => format!("{} (from the optimizer's marks)", count(device.steps.count)),
+        "period" => format!("{} (from the period of the requests)", count(device.steps.count)),
+        _ => "cannot be told".into(),
+    };
+    row("completed steps", steps);
+    row(
+        "settings",
+        match device.settings.string.as_deref() {
+            None => "not in the file".into(),
+            Some("") => "PyTorch's defaults".into(),
+            Some(s) => s.into(),
+        },
+    );
+    row("in force", in_force(&device.settings.in_force));
+    row("allocator modelled", format!("torch {}", device.replay.model));
+    if device.replay.events > 0 {
+        row("events reproduced", format!("{} of {}", count(device.replay.matched), count(device.replay.events)));
+    }
+    if let Some(state) = &device.replay.final_state {
+        row(
+            "final blocks",
+            if state.equal { "equal".into() } else { format!("{} differ", count(state.differing_blocks)) },
+        );
+    }
+    if let Some(torch) = view.explanation.inputs.get(device.input).and_then(|i| i.torch.as_ref()) {
+        row("written by", torch.because.clone());
+    }
+}
+
+fn peak(view: &View<'_>, peak: &PeakReport) -> String {
+    let at = peak.event.map_or_else(String::new, |e| format!(" (allocated peaks at event {})", count(e)));
+    format!(
+        "requested {}, allocated {}, active {}, reserved {}{at}",
+        view.bytes(peak.requested_bytes),
+        view.bytes(peak.allocated_bytes),
+        view.bytes(peak.active_bytes),
+        view.bytes(peak.reserved_bytes)
+    )
+}
+
+fn limit(view: &View<'_>) -> String {
+    let limit = &view.device.limit;
+    let source = match limit.source {
+        "card" => "the card's memory",
+        "fraction" => "a memory fraction",
+        "oom_event" => "from the failed requests and those that passed",
+        "oom_message" => "from the OOM message",
+        "argument" => "as given",
+        _ => return "not known".into(),
+    };
+    match (limit.low_bytes, limit.high_bytes) {
+        (Some(low), Some(high)) => format!("{}, {source}", view.options.numbers.bytes_range(low, high)),
+        (Some(low), None) => format!("at least {}, {source}", view.bytes(low)),
+        (None, Some(high)) => format!("at most {}, {source}", view.bytes(high)),
+        (None, None) if limit.source == "argument" => "none, as given".into(),
+        (None, None) => "not known".into(),
+    }
+}
+
+/// `max_split_size=134217728, …`, scalars by key.
+fn in_force(value: &serde_json::Value) -> String {
+    let Some(map) = value.as_object() else { return String::new() };
+    let parts: Vec<String> = map
+        .iter()
+        .filter(|(_, v)| !v.is_null())
+        .map(|(k, v)| match v {
+            serde_json::Value::String(s) => format!("{k}={s}"),
+            other => format!("{k}={other}"),
+        })
+        .collect();
+    parts.join(", ")
+}

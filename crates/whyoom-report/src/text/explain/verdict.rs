@@ -1,0 +1,228 @@
+//! What was read, the cause, the numbers that matter and the line of the user's code.
+
+use whyoom_diagnosis::explanation::{Culprit, DivergenceReport, Finding, OomReport, ReplayStatus};
+
+use crate::{
+    number::{count, plural},
+    text::{
+        doc::{Doc, Tone, shorten_middle},
+        words::{View, cause_title, confidence, device_name, nth_step, torch_range},
+    },
+};
+
+/// Columns a file name may take in the first line.
+const NAME_COLUMNS: usize = 70;
+/// Where the first line's name begins.
+const NAME_AT: usize = 8;
+/// Culprits in the short form.
+const CULPRITS: usize = 3;
+
+pub(super) fn header(doc: &mut Doc, view: &View<'_>) {
+    let device = view.device;
+    let input = view.explanation.inputs.get(device.input);
+    let torch = torch_range(input.and_then(|i| i.torch.as_ref()));
+    let gpu = device_name(device.device, device.rank);
+    let right = torch.map_or_else(|| gpu.clone(), |t| format!("{t} · {gpu}"));
+    let name = if view.options.verbose {
+        view.input_name(device.input).to_owned()
+    } else {
+        shorten_middle(view.input_name(device.input), NAME_COLUMNS)
+    };
+    doc.two_sided(&[(Tone::Heading, "whyoom".into()), (Tone::Plain, format!("  {name}"))], &[(Tone::Plain, right)]);
+
+    let replay = &device.replay;
+    let mut facts = Vec::new();
+    if replay.events > 0 {
+        facts.push(plural(replay.events, "event", "events"));
+    }
+    if device.steps.count > 0 {
+        facts.push(plural(device.steps.count, "step", "steps"));
+    }
+    match replay.status {
+        ReplayStatus::Exact => facts.push("replayed exactly".into()),
+        ReplayStatus::Diverged => facts.push("replay diverges".into()),
+        ReplayStatus::NotPossible => facts.push("not replayed".into()),
+    }
+    doc.paragraph(NAME_AT, Tone::Dim, &facts.join(" · "));
+    if let Some(line) = replay_caveat(view) {
+        doc.entry(NAME_AT, &[], NAME_AT, &[(Tone::Caution, line)]);
+    }
+}
+
+/// What the reader must know about the replay before trusting anything below.
+fn replay_caveat(view: &View<'_>) -> Option<String> {
+    let replay = &view.device.replay;
+    match replay.status {
+        ReplayStatus::Exact => None,
+        ReplayStatus::NotPossible => replay.note.clone(),
+        ReplayStatus::Diverged => {
+            let place = match &replay.first_divergence {
+                Some(d) => divergence(d, replay.matched, replay.events),
+                None => format!(
+                    "{} of {} match; the final blocks differ.",
+                    count(replay.matched),
+                    plural(replay.events, "event", "events")
+                ),
+            };
+            Some(match &replay.note {
+                Some(note) => format!("{place} {note}"),
+                None => place,
+            })
+        }
+    }
+}
+
+/// Where and why a replay parts from its recording.
+pub(crate) fn divergence(d: &DivergenceReport, matched: u64, events: u64) -> String {
+    let reason = sentence(&d.likely_reason);
+    format!(
+        "{} of {} match; the first that does not is {}. {reason}",
+        count(matched),
+        plural(events, "event", "events"),
+        count(d.event)
+    )
+    .trim_end()
+    .to_owned()
+}
+
+pub(super) fn verdict(doc: &mut Doc, view: &View<'_>) {
+    doc.blank();
+    let Some((first, rest)) = view.device.findings.split_first() else {
+        doc.paragraph(0, Tone::Heading, "No finding");
+        return;
+    };
+    doc.two_sided(
+        &[(Tone::Heading, cause_title(first.cause, first.subcause))],
+        &[(Tone::Heading, confidence(first.confidence).into())],
+    );
+    doc.paragraph(2, Tone::Plain, &first.summary);
+    doc.blank();
+    culprits(doc, view, first);
+    if let Some(oom) = &view.device.oom {
+        failed_request(doc, view, oom);
+    }
+    growth(doc, first);
+    also(doc, view, rest);
+}
+
+/// Where the failing request was made, and how many failed before it.
+fn failed_request(doc: &mut Doc, view: &View<'_>, oom: &OomReport) {
+    let mut parts = Vec::new();
+    if let Some(step) = oom.step {
+        parts.push(format!("in {}", nth_step(step)));
+    }
+    let mut code = None;
+    if let Some(place) = &oom.place {
+        let phase = match place.phase {
+            "forward" => "in forward",
+            "backward" => "in backward",
+            "optimizer" => "in the optimizer",
+            _ => "",
+        };
+        // A request of autograd's own threads has no frames: what is known is the line that ran before it.
+        let relation = if place.is_inferred { "after" } else { "at" };
+        if !phase.is_empty() {
+            parts.push(phase.to_owned());
+        }
+        parts.push(relation.to_owned());
+        code = Some(view.line_of_code(&place.function, &place.file, place.line));
+    }
+    if !parts.is_empty() {
+        let mut text = String::new();
+        for (i, part) in parts.iter().enumerate() {
+            let glue = if i == 0 {
+                ""
+            } else if part == "after" || part == "at" {
+                " "
+            } else {
+                ", "
+            };
+            text.push_str(glue);
+            text.push_str(part);
+        }
+        let spans = match code {
+            Some(code) => vec![(Tone::Plain, format!("{text}  ")), (Tone::Code, code)],
+            None => vec![(Tone::Plain, text)],
+        };
+        doc.entry(2, &[], 2, &spans);
+    }
+    if oom.oom_count > 1 {
+        let others = oom.oom_count - 1;
+        let text = if others == 1 {
+            "another request failed before it; the program caught that and went on".to_owned()
+        } else {
+            format!("{} requests failed before it; the program caught those and went on", count(others))
+        };
+        doc.paragraph(2, Tone::Plain, &text);
+    }
+}
+
+fn growth(doc: &mut Doc, finding: &Finding) {
+    let Some(growth) = &finding.growth else { return };
+    if let Some(steps) = growth.dies_again_in_steps {
+        let when = match steps {
+            0 => "within one step".to_owned(),
+            n => format!("after about {}", plural(n, "step", "steps")),
+        };
+        doc.paragraph(2, Tone::Plain, &format!("past this request it would fail again {when}: a delay, not a cure"));
+    }
+}
+
+/// The line to mend, then those inside the model. The first is left out where the failing request's line said it.
+fn culprits(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
+    let said = view.device.oom.as_ref().and_then(|o| o.place.as_ref());
+    let is_said = |c: &Culprit| said.is_some_and(|p| p.file == c.file && p.line == c.line);
+    let shown = if view.options.verbose { finding.culprits.len() } else { CULPRITS };
+    for (i, culprit) in finding.culprits.iter().take(shown).enumerate() {
+        if i == 0 && finding.culprits.len() == 1 && is_said(culprit) {
+            continue;
+        }
+        let label = match (i, culprit.in_module_forward) {
+            (_, true) => "inside the model",
+            (0, false) => "made at",
+            (_, false) => "and at",
+        };
+        let code = view.line_of_code(&culprit.function, &culprit.file, culprit.line);
+        let share =
+            format!("  {} in {}", view.bytes(culprit.bytes), plural(culprit.count, "allocation", "allocations"));
+        doc.entry(2, &[(Tone::Plain, label.into())], 20, &[(Tone::Code, code), (Tone::Plain, share)]);
+    }
+}
+
+/// Findings after the verdict, a sentence each.
+fn also(doc: &mut Doc, view: &View<'_>, rest: &[Finding]) {
+    const SHOWN: usize = 2;
+    let shown = if view.options.verbose { rest.len() } else { SHOWN };
+    if rest.is_empty() {
+        return;
+    }
+    doc.blank();
+    for finding in rest.iter().take(shown) {
+        let title = cause_title(finding.cause, finding.subcause).to_lowercase();
+        doc.entry(
+            2,
+            &[],
+            2,
+            &[
+                (Tone::Heading, format!("Also {title}")),
+                (Tone::Plain, format!(" ({}): {}", confidence(finding.confidence), finding.summary)),
+            ],
+        );
+    }
+    if rest.len() > shown {
+        doc.paragraph(
+            2,
+            Tone::Dim,
+            &format!("{} more; -v shows all.", plural((rest.len() - shown) as u64, "finding", "findings")),
+        );
+    }
+}
+
+/// `text` with a capital first letter and a full stop.
+fn sentence(text: &str) -> String {
+    let text = text.trim();
+    let mut chars = text.chars();
+    let Some(first) = chars.next() else { return String::new() };
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{}{}{stop}", first.to_uppercase(), chars.as_str())
+}

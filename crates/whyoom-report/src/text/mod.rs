@@ -1,0 +1,25 @@
+//! Text for a person at a terminal: what they need, in the order they need it.
+
+mod doc;
+mod explain;
+mod replay;
+mod words;
+
+pub use doc::{WIDTH, printable};
+pub use explain::write_explanation;
+pub use replay::write_replay;
+
+use crate::number::Numbers;
+
+/// How text is written. The default suits a pipe: no colour, rounded bytes, the short form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TextOptions {
+    /// Everything, instead of about 40 lines.
+    pub verbose: bool,
+    /// How byte quantities are written.
+    pub numbers: Numbers,
+    /// Whether to write ANSI colours. They add nothing that the words do not say.
+    pub colour: bool,
+    /// ASCII in place of `✓ ✗ · ≥ ×`.
+    pub ascii: bool,
+}

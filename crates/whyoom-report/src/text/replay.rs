@@ -1,0 +1,240 @@
+//! `whyoom replay` as text.
+
+use std::io::{self, Write};
+
+use super::{
+    TextOptions,
+    doc::{Doc, Tone, shorten_middle},
+    explain::divergence,
+    words::{device_name, nth_step, torch_range},
+};
+use crate::{
+    number::{count, plural},
+    path::ShortPaths,
+    replay::{DeviceReplay, ReplayMode, ReplayResult},
+};
+
+/// Column at which the rows begin their text.
+const COLUMN: usize = 13;
+
+/// Writes `result` as text, every device in full.
+///
+/// # Errors
+///
+/// Those of `out`, a closed pipe among them.
+pub fn write_replay(result: &ReplayResult, options: TextOptions, out: &mut dyn Write) -> io::Result<()> {
+    let mut doc = Doc::new(options.ascii);
+    let names = ShortPaths::new(result.inputs.iter().map(|i| i.path.as_str()));
+    for device in &result.devices {
+        doc.blank();
+        let input = result.inputs.get(device.input);
+        let name = match input.map(|i| i.path.as_str()) {
+            Some("-") => "standard input".to_owned(),
+            Some(path) if options.verbose => path.to_owned(),
+            Some(path) => shorten_middle(names.get(path), 70),
+            None => String::new(),
+        };
+        let torch = torch_range(input.and_then(|i| i.torch.as_ref()));
+        let gpu = device_name(device.device, None);
+        doc.two_sided(
+            &[(Tone::Heading, "whyoom".into()), (Tone::Plain, format!("  {name}"))],
+            &[(Tone::Plain, torch.map_or_else(|| gpu.clone(), |t| format!("{t} · {gpu}")))],
+        );
+        write_device(&mut doc, device, options);
+    }
+    if result.devices.is_empty() {
+        doc.paragraph(0, Tone::Heading, "Nothing to replay");
+        doc.paragraph(2, Tone::Plain, "No input holds a segment or an event of any GPU.");
+    }
+    let shown = if options.verbose { result.warnings.len() } else { 3 };
+    if !result.warnings.is_empty() {
+        doc.blank();
+    }
+    for warning in result.warnings.iter().take(shown) {
+        let times = if warning.count > 1 { format!(" ({} times)", count(warning.count)) } else { String::new() };
+        doc.entry(0, &[(Tone::Caution, "Warning:".into())], 9, &[(Tone::Plain, format!("{}{times}", warning.message))]);
+    }
+    if result.warnings.len() > shown {
+        doc.paragraph(9, Tone::Dim, &format!("{} more kinds; -v shows all.", result.warnings.len() - shown));
+    }
+    doc.write(options.colour, out)
+}
+
+fn write_device(doc: &mut Doc, device: &DeviceReplay, options: TextOptions) {
+    doc.paragraph(8, Tone::Dim, &world(device, options));
+    doc.blank();
+    match device.mode {
+        ReplayMode::Recorded => recorded(doc, device),
+        ReplayMode::Counterfactual => counterfactual(doc, device, options),
+    }
+    doc.blank();
+    rows(doc, device, options);
+}
+
+/// What was replayed: settings, limit, calls, model.
+fn world(device: &DeviceReplay, options: TextOptions) -> String {
+    let mut parts = vec![match device.settings.as_deref() {
+        None => "settings as recorded".to_owned(),
+        Some("") => "default settings".to_owned(),
+        Some(s) => s.to_owned(),
+    }];
+    parts.push(match (device.limit_bytes, device.mode) {
+        (Some(limit), _) => format!("limit {}", options.numbers.bytes(limit)),
+        (None, ReplayMode::Recorded) => "limit as recorded".to_owned(),
+        (None, ReplayMode::Counterfactual) => "no limit".to_owned(),
+    });
+    if let Some(calls) = &device.empty_cache {
+        parts.push(calls.clone());
+    }
+    parts.push(format!("model of torch {}", device.model));
+    parts.join(" · ")
+}
+
+fn recorded(doc: &mut Doc, device: &DeviceReplay) {
+    let events = plural(device.events, "event", "events");
+    let blocks = match &device.final_state {
+        Some(s) if s.equal => "the final blocks are equal".to_owned(),
+        Some(s) => format!("{} differ", plural(s.differing_blocks, "final block", "final blocks")),
+        None => "the file has no final blocks to compare".to_owned(),
+    };
+    let is_state_right = device.final_state.as_ref().is_none_or(|s| s.equal);
+    match device.matched {
+        Some(matched) if matched == device.events && is_state_right => {
+            doc.paragraph(0, Tone::Heading, "Reproduced exactly");
+            doc.paragraph(2, Tone::Plain, &format!("{} of {events} match; {blocks}.", count(matched)));
+        }
+        Some(matched) => {
+            doc.paragraph(0, Tone::Heading, "Diverges");
+            let text = match &device.first_divergence {
+                Some(d) => {
+                    doc.paragraph(
+                        2,
+                        Tone::Plain,
+                        &format!("{} {}.", divergence(d, matched, device.events), capital(&blocks)),
+                    );
+                    doc.entry(2, &[(Tone::Plain, "recorded".into())], COLUMN, &[(Tone::Plain, d.recorded.clone())]);
+                    doc.entry(2, &[(Tone::Plain, "modelled".into())], COLUMN, &[(Tone::Plain, d.simulated.clone())]);
+                    None
+                }
+                None => Some(format!("{} of {events} match; {blocks}.", count(matched))),
+            };
+            if let Some(text) = text {
+                doc.paragraph(2, Tone::Plain, &text);
+            }
+        }
+        None => {
+            doc.paragraph(0, Tone::Heading, "Not replayed");
+            if device.note.is_none() {
+                doc.paragraph(2, Tone::Plain, "The file holds no trace to replay.");
+            }
+        }
+    }
+    if let Some(note) = &device.note {
+        doc.paragraph(2, Tone::Plain, note);
+    }
+}
+
+fn counterfactual(doc: &mut Doc, device: &DeviceReplay, options: TextOptions) {
+    let title = match (&device.first_oom, &device.recorded_first_oom) {
+        (None, None) => "Passes, as the recorded run did",
+        (None, Some(_)) => "Passes, where the recorded run failed",
+        (Some(_), None) => "Fails, where the recorded run passed",
+        (Some(a), Some(b)) if a.malloc == b.malloc => "Fails at the same request as the recorded run",
+        (Some(a), Some(b)) if a.malloc < b.malloc => "Fails earlier than the recorded run",
+        (Some(_), Some(_)) => "Fails later than the recorded run",
+    };
+    doc.paragraph(0, Tone::Heading, title);
+    if let Some(oom) = &device.first_oom {
+        let step = oom.step.map_or_else(String::new, |s| format!(", in {}", nth_step(s)));
+        let text =
+            format!("first failure: {} at event {}{step}", options.numbers.bytes(oom.request_bytes), count(oom.event));
+        doc.paragraph(2, Tone::Plain, &text);
+    }
+    if let Some(recorded) = &device.recorded_first_oom {
+        doc.paragraph(2, Tone::Plain, &format!("the recorded run first failed at event {}", count(recorded.event)));
+    }
+    if let Some(from) = device.hypothetical_from {
+        doc.paragraph(
+            2,
+            Tone::Plain,
+            &format!(
+                "from event {} on this is hypothetical: the program would have done something else there",
+                count(from)
+            ),
+        );
+    }
+    if device.first_oom.is_some() {
+        doc.paragraph(2, Tone::Plain, "figures below go on past the failure, without the requests that failed");
+    }
+    for (is_so, what) in [
+        (device.tie_sensitive, "ties among equal free blocks"),
+        (device.timing_sensitive, "completion times on other streams"),
+    ] {
+        if is_so {
+            doc.paragraph(2, Tone::Plain, &format!("{what} change some figure here"));
+        }
+    }
+    if let Some(note) = &device.note {
+        doc.paragraph(2, Tone::Plain, note);
+    }
+}
+
+fn rows(doc: &mut Doc, device: &DeviceReplay, options: TextOptions) {
+    let bytes = |n| options.numbers.bytes(n);
+    let mut row =
+        |label: &str, text: String| doc.entry(0, &[(Tone::Heading, label.into())], COLUMN, &[(Tone::Plain, text)]);
+    if device.events == 0 {
+        row(
+            "In the file",
+            format!("reserved {}, allocated {}", bytes(device.end.reserved_bytes), bytes(device.end.allocated_bytes)),
+        );
+        return;
+    }
+    let (low, high) = device.peak_reserved_range;
+    let range = if low < high {
+        format!(" ({} over the placements tried)", options.numbers.bytes_range(low, high))
+    } else {
+        String::new()
+    };
+    row(
+        "Peak",
+        format!(
+            "reserved {}{range}, allocated {}, active {}, requested {}",
+            bytes(device.peak.reserved_bytes),
+            bytes(device.peak.allocated_bytes),
+            bytes(device.peak.active_bytes),
+            bytes(device.peak.requested_bytes)
+        ),
+    );
+    row(
+        "End",
+        format!(
+            "reserved {} in {}, allocated {}",
+            bytes(device.end.reserved_bytes),
+            plural(device.end.segments, "segment", "segments"),
+            bytes(device.end.allocated_bytes)
+        ),
+    );
+    row("Failures", format!("{}, {}", plural(device.ooms, "OOM", "OOMs"), plural(device.retries, "retry", "retries")));
+    let maps = if device.maps + device.unmaps > 0 {
+        format!(" (maps {}, unmaps {} of these)", count(device.maps), count(device.unmaps))
+    } else {
+        String::new()
+    };
+    row(
+        "Driver",
+        format!(
+            "{}, {}{maps}, {}",
+            plural(device.driver_allocations, "allocation", "allocations"),
+            plural(device.driver_frees, "free", "frees"),
+            plural(device.synchronisations, "synchronisation", "synchronisations")
+        ),
+    );
+    let steps = if device.steps > 0 { format!("{} in ", plural(device.steps, "step", "steps")) } else { String::new() };
+    row("Trace", format!("{steps}{}", plural(device.events, "event", "events")));
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |c| format!("{}{}", c.to_uppercase(), chars.as_str()))
+}

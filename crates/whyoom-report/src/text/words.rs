@@ -1,0 +1,153 @@
+//! Words that several sections share.
+
+use whyoom_diagnosis::explanation::{Cause, Confidence, DeviceReport, Explanation, Torch};
+
+use super::TextOptions;
+use crate::{
+    number::{count, ordinal},
+    path::ShortPaths,
+};
+
+/// What every section of one device looks at.
+pub(super) struct View<'a> {
+    pub(super) explanation: &'a Explanation,
+    pub(super) device: &'a DeviceReport,
+    pub(super) options: TextOptions,
+    pub(super) sources: ShortPaths,
+    pub(super) inputs: ShortPaths,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(explanation: &'a Explanation, device: &'a DeviceReport, options: TextOptions) -> Self {
+        let places = device.oom.iter().filter_map(|o| o.place.as_ref()).map(|p| p.file.as_str());
+        let culprits = device.findings.iter().flat_map(|f| &f.culprits).map(|c| c.file.as_str());
+        Self {
+            explanation,
+            device,
+            options,
+            sources: ShortPaths::new(places.chain(culprits)),
+            inputs: ShortPaths::new(explanation.inputs.iter().map(|i| i.path.as_str())),
+        }
+    }
+
+    pub(super) fn bytes(&self, bytes: u64) -> String {
+        self.options.numbers.bytes(bytes)
+    }
+
+    /// `lm()  scenarios.py:158`, or the file and line alone where the function has no name.
+    pub(super) fn line_of_code(&self, function: &str, file: &str, line: u32) -> String {
+        let at = source_line(self.sources.get(file), line);
+        if function.is_empty() { at } else { format!("{}  {at}", callable(function)) }
+    }
+
+    /// Name of the device's input; short, or as given with `-v`.
+    pub(super) fn input_name(&self, input: usize) -> &str {
+        match self.explanation.inputs.get(input).map(|i| i.path.as_str()) {
+            Some("-") => "standard input",
+            Some(path) if self.options.verbose => path,
+            Some(path) => self.inputs.get(path),
+            None => "",
+        }
+    }
+}
+
+/// `scenarios.py:158`; no line where it is unknown.
+pub(super) fn source_line(file: &str, line: u32) -> String {
+    if line == 0 { file.to_owned() } else { format!("{file}:{line}") }
+}
+
+/// `lm()`, but `<module>` and `<lambda>` as they are.
+fn callable(function: &str) -> String {
+    if function.ends_with(['>', ')']) { function.to_owned() } else { format!("{function}()") }
+}
+
+/// `rank 1 · GPU 0`.
+pub(super) fn device_name(device: u32, rank: Option<u32>) -> String {
+    rank.map_or_else(|| format!("GPU {device}"), |r| format!("rank {r} · GPU {device}"))
+}
+
+/// `torch ≥ 2.10`; `None` where nothing is known.
+pub(super) fn torch_range(torch: Option<&Torch>) -> Option<String> {
+    let torch = torch?;
+    match (torch.at_least.as_deref(), torch.below.as_deref()) {
+        (Some(a), Some(b)) => Some(format!("torch ≥ {a}, < {b}")),
+        (Some(a), None) => Some(format!("torch ≥ {a}")),
+        (None, Some(b)) => Some(format!("torch < {b}")),
+        (None, None) => None,
+    }
+}
+
+/// A 0-based step, for people who count from 0 and for people who count from 1.
+pub(super) fn nth_step(step: u64) -> String {
+    format!("the {} step", ordinal(step + 1))
+}
+
+/// `one step`, `two steps`, … in words up to ten.
+pub(super) fn steps_in_words(n: u64) -> String {
+    const WORDS: [&str; 11] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
+    let number = WORDS.get(n as usize).map_or_else(|| count(n), |w| (*w).to_owned());
+    format!("{number} {}", if n == 1 { "step" } else { "steps" })
+}
+
+/// The cause as a heading, with its sub-cause.
+pub(super) fn cause_title(cause: Cause, subcause: Option<&str>) -> String {
+    let name = match cause {
+        Cause::Leak => "Leak",
+        Cause::Fragmentation => "Fragmentation",
+        Cause::Capacity => "Capacity",
+        Cause::Spike => "Spike",
+        Cause::Outside => "Memory held outside",
+        Cause::Limit => "Limit",
+        Cause::Settings => "Settings",
+        Cause::PendingFree => "Pending free",
+        Cause::PrivatePool => "Private pool",
+        Cause::Healthy => "Healthy",
+        Cause::Undetermined => "Undetermined",
+    };
+    subcause.map_or_else(|| name.to_owned(), |s| format!("{name}: {}", spaced(s)))
+}
+
+/// `autograd_graph` as prose.
+pub(super) fn spaced(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+pub(super) fn confidence(c: Confidence) -> &'static str {
+    match c {
+        Confidence::Proven => "proven",
+        Confidence::Strong => "strong evidence",
+        Confidence::Weak => "weak evidence",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_read_as_calls() {
+        assert_eq!(callable("lm"), "lm()");
+        assert_eq!(callable("<module>"), "<module>");
+        assert_eq!(source_line("a.py", 0), "a.py");
+    }
+
+    #[test]
+    fn steps_count_from_either_end() {
+        assert_eq!(nth_step(10), "the 11th step");
+        assert_eq!(steps_in_words(2), "two steps");
+        assert_eq!(steps_in_words(1200), "1,200 steps");
+    }
+
+    #[test]
+    fn torch_ranges() {
+        let torch = |a: Option<&str>, b: Option<&str>| Torch {
+            at_least: a.map(str::to_owned),
+            below: b.map(str::to_owned),
+            because: String::new(),
+        };
+        assert_eq!(torch_range(Some(&torch(Some("2.10"), None))).as_deref(), Some("torch ≥ 2.10"));
+        assert_eq!(torch_range(Some(&torch(Some("2.1"), Some("2.3")))).as_deref(), Some("torch ≥ 2.1, < 2.3"));
+        assert_eq!(torch_range(Some(&torch(None, None))), None);
+        assert_eq!(torch_range(None), None);
+    }
+}

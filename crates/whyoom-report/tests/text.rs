@@ -1,0 +1,212 @@
+//! The text of hand-built results, compared with golden files and held to the rules of the face.
+
+mod common;
+
+use unicode_width::UnicodeWidthStr;
+use whyoom_diagnosis::explanation::Explanation;
+use whyoom_report::{Numbers, TextOptions, WIDTH, write_explanation, write_replay};
+
+fn text(e: &Explanation, options: TextOptions) -> String {
+    let mut out = Vec::new();
+    write_explanation(e, options, &mut out).expect("a vector takes everything");
+    String::from_utf8(out).expect("text is UTF-8")
+}
+
+const VERBOSE: TextOptions =
+    TextOptions { verbose: true, numbers: Numbers { exact_bytes: false }, colour: false, ascii: false };
+
+fn variants() -> Vec<TextOptions> {
+    let mut all = Vec::new();
+    for verbose in [false, true] {
+        for exact_bytes in [false, true] {
+            for ascii in [false, true] {
+                all.push(TextOptions { verbose, numbers: Numbers { exact_bytes }, colour: false, ascii });
+            }
+        }
+    }
+    all
+}
+
+/// Lines to be pasted are never broken; all others keep to the width.
+fn is_pasted(line: &str) -> bool {
+    line.starts_with("Use it:")
+}
+
+#[test]
+fn golden() {
+    for (name, e) in common::all() {
+        insta::assert_snapshot!(name, text(&e, TextOptions::default()));
+    }
+    insta::assert_snapshot!("story_two_verbose", text(&common::story_two(), VERBOSE));
+    insta::assert_snapshot!("leak_verbose", text(&common::leak(), VERBOSE));
+    insta::assert_snapshot!(
+        "story_two_bytes",
+        text(&common::story_two(), TextOptions { numbers: Numbers { exact_bytes: true }, ..TextOptions::default() })
+    );
+    insta::assert_snapshot!(
+        "story_two_ascii",
+        text(&common::story_two(), TextOptions { ascii: true, ..TextOptions::default() })
+    );
+}
+
+#[test]
+fn every_line_fits_80_columns() {
+    let mut all = common::all();
+    all.push(("hostile", common::hostile()));
+    for (name, e) in all {
+        for options in variants() {
+            for line in text(&e, options).lines() {
+                assert!(
+                    is_pasted(line) || line.width() <= WIDTH,
+                    "{name} {options:?}: {} columns: {line}",
+                    line.width()
+                );
+                assert_eq!(line.trim_end(), line, "{name}: trailing blanks");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_short_form_is_about_40_lines() {
+    for (name, e) in common::all() {
+        let lines = text(&e, TextOptions::default()).lines().count();
+        assert!(lines <= 40, "{name}: {lines} lines");
+    }
+}
+
+#[test]
+fn no_two_blank_lines_and_none_at_the_ends() {
+    for (name, e) in common::all() {
+        for options in variants() {
+            let out = text(&e, options);
+            assert!(!out.contains("\n\n\n") && !out.starts_with('\n') && !out.ends_with("\n\n"), "{name}:\n{out}");
+        }
+    }
+}
+
+#[test]
+fn ascii_means_ascii() {
+    for (name, e) in common::all() {
+        for options in variants().into_iter().filter(|o| o.ascii) {
+            let out = text(&e, options);
+            assert!(out.is_ascii(), "{name}: {:?}", out.chars().find(|c| !c.is_ascii()));
+        }
+    }
+}
+
+#[test]
+fn colour_adds_no_word() {
+    for (name, e) in common::all() {
+        let plain = text(&e, TextOptions::default());
+        let coloured = text(&e, TextOptions { colour: true, ..TextOptions::default() });
+        let mut stripped = String::new();
+        let mut rest = coloured.as_str();
+        while let Some(at) = rest.find('\u{1b}') {
+            stripped.push_str(&rest[..at]);
+            rest = rest[at..].split_once('m').expect("every style ends").1;
+        }
+        stripped.push_str(rest);
+        assert_eq!(stripped, plain, "{name}");
+    }
+}
+
+#[test]
+fn every_mark_is_doubled_by_words() {
+    for (name, e) in common::all() {
+        // The result may stand on the next line where the remedy is long.
+        let out = text(&e, TextOptions::default());
+        let lines: Vec<&str> = out.lines().collect();
+        for (i, line) in lines.iter().enumerate() {
+            let words: &[&str] = match line.trim_start().chars().next() {
+                Some('✓') => &["passes", "less"],
+                Some('~') => &["a gamble"],
+                Some('✗') => &["fails", "worse", "changes nothing"],
+                Some('=') => &["changes nothing"],
+                Some('?') => &["not verified"],
+                _ => continue,
+            };
+            let here = lines[i..lines.len().min(i + 3)].join(" ");
+            assert!(words.iter().any(|w| here.contains(w)), "{name}: {line}");
+        }
+    }
+}
+
+#[test]
+fn names_from_a_file_cannot_command_the_terminal() {
+    for options in variants() {
+        let out = text(&common::hostile(), options);
+        assert!(!out.contains(['\u{1b}', '\u{7}', '\u{202e}']));
+    }
+}
+
+#[test]
+fn nothing_is_verified_by_a_replay_that_diverges() {
+    let out = text(&common::diverged(), TextOptions::default());
+    assert!(out.contains("not verified"));
+    assert!(!out.contains("passes") && !out.contains("Use it"), "{out}");
+}
+
+#[test]
+fn a_cut_recording_says_so() {
+    assert!(
+        text(&common::story_two(), TextOptions::default())
+            .contains("The recording ends here: nothing is known of later steps.")
+    );
+    assert!(!text(&common::no_oom_fragmentation(), TextOptions::default()).contains("The recording ends here"));
+}
+
+#[test]
+fn an_interval_is_called_one() {
+    let out = text(&common::capacity(), TextOptions::default());
+    assert!(out.contains("The limit is known only as 3.96 GiB to 4.04 GiB"), "{out}");
+    let out = text(&common::leak(), TextOptions::default());
+    assert!(out.contains("The limit is known to within 2.00 MiB"), "{out}");
+}
+
+#[test]
+fn passing_by_a_hair_is_a_gamble_and_never_recommended() {
+    let mut e = common::story_two();
+    e.devices[0].remedies.retain(|r| r.apply.starts_with("max_split"));
+    let out = text(&e, TextOptions::default());
+    assert!(out.contains("a gamble") && !out.contains("Use it"), "{out}");
+    assert!(out.contains("none passes with room to spare"), "{out}");
+}
+
+#[test]
+fn a_placement_that_refutes_is_named() {
+    let mut e = common::story_two();
+    let limit = e.devices[0].limit.low_bytes.expect("set");
+    e.devices[0].remedies[0].peak_reserved_range = Some((common::gib(766), limit + 1));
+    let out = text(&e, TextOptions::default());
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("not in every placement tried: a gamble"), "{out}");
+    assert!(!out.contains("CONF=expandable_segments:True\n"), "{out}");
+}
+
+#[test]
+fn a_leak_is_never_cured_by_a_setting() {
+    let mut e = common::leak();
+    e.devices[0].remedies.retain(|r| r.kind == "setting");
+    let out = text(&e, TextOptions::default());
+    assert!(!out.contains("Use it"), "{out}");
+    assert!(out.contains("torch.no_grad()") && !out.contains("Use it") && out.contains("a delay, not a cure"), "{out}");
+}
+
+#[test]
+fn replays() {
+    for (name, result) in common::replays() {
+        for options in variants() {
+            let mut out = Vec::new();
+            write_replay(&result, options, &mut out).expect("a vector takes everything");
+            let out = String::from_utf8(out).expect("text is UTF-8");
+            for line in out.lines() {
+                assert!(line.width() <= WIDTH, "{name}: {line}");
+            }
+            assert!(!options.ascii || out.is_ascii(), "{name}:\n{out}");
+            if options == TextOptions::default() {
+                insta::assert_snapshot!(name, out);
+            }
+        }
+    }
+}
