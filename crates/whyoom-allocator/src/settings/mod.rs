@@ -1,4 +1,44 @@
 //! Allocator settings: the values in force and the grammar of `PYTORCH_CUDA_ALLOC_CONF` per release.
+//!
+//! [`parse`] reads a string as the parser of one release reads it, from 1.13 to 2.15: what it refuses is refused, what it
+//! silently drops is a [`SettingsWarning`]. Earlier releases are read as 1.13, later ones as 2.15.
+//!
+//! ```
+//! use whyoom_allocator::{Release, settings::parse};
+//!
+//! let parsed = parse("max_split_size_mb:20", Release::new(2, 11))?;
+//! assert_eq!(parsed.settings.max_split_size, Some(20 << 20));
+//!
+//! let refused = parse("max_split_size_mb:20", Release::new(2, 9)).unwrap_err();
+//! assert_eq!(
+//!     refused.to_string(),
+//!     "`max_split_size_mb` is 20, at character 19: in PyTorch 2.9 it must be at least 21; \
+//!      write for example `max_split_size_mb:21`"
+//! );
+//! # Ok::<(), whyoom_allocator::settings::SettingsError>(())
+//! ```
+
+mod canonical;
+mod draft;
+mod error;
+mod grammar;
+mod keys;
+mod lists;
+mod notes;
+mod number;
+mod parsed;
+mod recorded;
+mod tokens;
+mod variables;
+mod warning;
+
+pub use canonical::{Unwritable, canonical};
+pub use error::{SettingsError, SettingsErrorKind};
+pub use keys::{KEYS, Key, Target, ValueKind};
+pub use parsed::{HostSettings, Mention, Parsed, Reserve, parse};
+pub use recorded::RecordedValues;
+pub use variables::{Variables, variables};
+pub use warning::{SettingsWarning, WarningCode};
 
 /// Bytes in a MiB.
 pub const MIB: u64 = 1 << 20;
