@@ -3,8 +3,12 @@
 //! Past this crate nobody sees a pickle key: [`Snapshot`] is plain tables (segments, blocks, events)
 //! with strings and stacks interned once and referred to by `u32` handles.
 //!
-//! Entry points: [`read_path`], [`read_bytes`].
+//! Entry points: [`read_path`], [`read_bytes`], [`read_reader`].
 
+mod assemble;
+mod collect;
 mod model;
+mod read;
 
 pub use model::*;
+pub use read::{ReadError, ReadOptions, read_bytes, read_path, read_reader};

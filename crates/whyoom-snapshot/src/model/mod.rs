@@ -1,10 +1,12 @@
 //! Tables of one snapshot. Sizes and addresses are bytes as `u64`; addresses are device virtual addresses.
 
+mod build;
 mod events;
 mod stacks;
 mod torch;
 mod warnings;
 
+pub use build::{StackTableBuilder, StringTableBuilder};
 pub use events::{Action, Events, NoteKind};
 pub use stacks::{Frame, FrameId, StackId, StackTable, StrId, StringTable};
 pub use torch::TorchRange;

@@ -33,8 +33,8 @@ pub struct Frame {
 /// Interned strings; `StrId(0)` is the empty string.
 #[derive(Debug, Clone, Default)]
 pub struct StringTable {
-    offsets: Vec<u32>,
-    bytes: String,
+    pub(super) offsets: Vec<u32>,
+    pub(super) bytes: String,
 }
 
 impl StringTable {
@@ -51,8 +51,8 @@ impl StringTable {
 /// Interned frames and stacks. A stack is a node: its frame is the innermost, its parent the caller's stack.
 #[derive(Debug, Clone, Default)]
 pub struct StackTable {
-    frames: Vec<Frame>,
-    nodes: Vec<(StackId, FrameId)>,
+    pub(super) frames: Vec<Frame>,
+    pub(super) nodes: Vec<(StackId, FrameId)>,
 }
 
 impl StackTable {

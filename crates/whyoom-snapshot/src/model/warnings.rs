@@ -20,6 +20,12 @@ impl Warnings {
     pub fn add(&mut self, code: &'static str, message: impl FnOnce() -> String) {
         self.0.entry(code).or_insert_with(|| Warning { count: 0, message: message() }).count += 1;
     }
+    /// Counts `code` as having occurred `count` times; `message` is built only the first time.
+    pub fn add_many(&mut self, code: &'static str, count: u64, message: impl FnOnce() -> String) {
+        if count > 0 {
+            self.0.entry(code).or_insert_with(|| Warning { count: 0, message: message() }).count += count;
+        }
+    }
     /// Warnings in code order.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &Warning)> {
         self.0.iter().map(|(k, v)| (*k, v))

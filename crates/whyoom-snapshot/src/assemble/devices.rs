@@ -1,0 +1,166 @@
+//! Rows, sorted to their devices.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use whyoom_pickle::{Kind, Ref, Value};
+
+use crate::collect::{Collector, RawSegment, RowList, kind};
+use crate::{Block, Device, Events, NoteKind, Segment, StrId};
+
+/// Hands each device the trace that the list `traces` has at its index.
+pub(super) fn traces(collector: &mut Collector, traces: Option<Value>, devices: &mut BTreeMap<u32, Device>) {
+    let Some(Value::Ref(r)) = traces else { return };
+    let lists: Vec<Value> = match r.kind {
+        kind::LIST => collector.lists.get(r.index as usize).cloned().unwrap_or_default(),
+        // One list of entries instead of one for each device.
+        kind::ROWS => vec![Value::Ref(r)],
+        _ => return,
+    };
+    let mut wanted: Vec<(u32, RowList)> = Vec::new();
+    for (device, list) in lists.iter().enumerate() {
+        match list {
+            Value::Ref(Ref { kind: kind::ROWS, index, .. }) => match collector.row_lists.get_mut(*index as usize) {
+                Some((kind::EVENT, rows)) => wanted.push((device as u32, rows.clone())),
+                _ => odd_trace(collector, device),
+            },
+            Value::Ref(Ref { kind: Kind::EMPTY_LIST, .. }) => {}
+            _ => odd_trace(collector, device),
+        }
+    }
+    let events = std::mem::take(&mut collector.events);
+    let whole = 0..events.len() as u32;
+    if let [(device, rows)] = wanted.as_slice()
+        && rows.ranges().eq([whole])
+    {
+        devices.entry(*device).or_default().events = events;
+        return;
+    }
+    let parts = split(events, &wanted);
+    for ((device, _), events) in wanted.into_iter().zip(parts) {
+        devices.entry(device).or_default().events = events;
+    }
+}
+
+fn odd_trace(collector: &mut Collector, device: usize) {
+    collector.warnings.add("odd_trace", || format!("the trace of device {device} is no list of entries and was left out"));
+}
+
+/// Copies rows out of the common table, column by column so that only one column is held twice.
+fn split(events: Events, wanted: &[(u32, RowList)]) -> Vec<Events> {
+    let Events { action, addr, size, stream, stack, time_us, pool, notes } = events;
+    let mut parts: Vec<Events> = wanted.iter().map(|_| Events::default()).collect();
+    deal(action, wanted, |i, column| parts[i].action = column);
+    deal(addr, wanted, |i, column| parts[i].addr = column);
+    deal(size, wanted, |i, column| parts[i].size = column);
+    deal(stream, wanted, |i, column| parts[i].stream = column);
+    deal(stack, wanted, |i, column| parts[i].stack = column);
+    deal(time_us, wanted, |i, column| parts[i].time_us = column);
+    deal(pool, wanted, |i, column| parts[i].pool = column);
+    for ((_, rows), part) in wanted.iter().zip(&mut parts) {
+        let mut before = 0;
+        for range in rows.ranges() {
+            part.notes.extend(notes_in(&notes, &range).map(|(row, kind, text)| (row - range.start + before, kind, text)));
+            before += range.len() as u32;
+        }
+    }
+    parts
+}
+
+/// Notes of the events in `range`.
+fn notes_in(notes: &[(u32, NoteKind, StrId)], range: &Range<u32>) -> impl Iterator<Item = (u32, NoteKind, StrId)> {
+    let from = notes.partition_point(|n| n.0 < range.start);
+    let to = notes.partition_point(|n| n.0 < range.end);
+    notes[from..to.max(from)].iter().copied()
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "frees the common column once it is dealt out")]
+fn deal<T: Copy>(column: Vec<T>, wanted: &[(u32, RowList)], mut give: impl FnMut(usize, Vec<T>)) {
+    if column.is_empty() {
+        return;
+    }
+    for (i, (_, rows)) in wanted.iter().enumerate() {
+        let mut part = Vec::with_capacity(rows.len().min(column.len()));
+        for range in rows.ranges() {
+            part.extend_from_slice(column.get(range.start as usize..range.end as usize).unwrap_or_default());
+        }
+        give(i, part);
+    }
+}
+
+/// Hands each device its segments and their blocks.
+pub(super) fn segments(collector: &mut Collector, segments: Option<Value>, devices: &mut BTreeMap<u32, Device>) {
+    let Some(Value::Ref(Ref { kind: kind::ROWS, index, .. })) = segments else { return };
+    let Some((kind::SEGMENT, rows)) = collector.row_lists.get(index as usize) else {
+        collector.warnings.add("odd_segments", || "`segments` is no list of segments and was left out".to_owned());
+        return;
+    };
+    let rows = rows.clone();
+    let mut by_device: BTreeMap<u32, Vec<RawSegment>> = BTreeMap::new();
+    for segment in rows.rows().filter_map(|row| collector.segments.get(row as usize)) {
+        by_device.entry(segment.device).or_default().push(segment.clone());
+    }
+    for (device, mut segments) in by_device {
+        let device = devices.entry(device).or_default();
+        segments.sort_by_key(|s| s.address);
+        for segment in segments {
+            place(collector, &segment, device);
+        }
+    }
+}
+
+/// Adds `raw` and its blocks to `device`.
+fn place(collector: &mut Collector, raw: &RawSegment, device: &mut Device) {
+    let first = device.blocks.len();
+    let rows = raw.blocks.and_then(|list| collector.row_lists.get(list as usize));
+    let mut at = raw.address;
+    for row in rows.filter(|(kind, _)| *kind == kind::BLOCK).iter().flat_map(|(_, rows)| rows.rows()) {
+        let Some(block) = collector.blocks.get(row as usize) else { continue };
+        let address = block.address.unwrap_or(at);
+        if address != at {
+            collector.warnings.add("blocks_not_contiguous", || {
+                format!("a block is at {address:#x} where the one before ends at {at:#x}")
+            });
+        }
+        at = address.wrapping_add(block.size);
+        device.blocks.push(Block {
+            address,
+            size: block.size,
+            requested_size: block.requested_size,
+            state: block.state,
+            stack: block.stack,
+        });
+    }
+    let blocks = &device.blocks[first..];
+    let sum = |states: &[crate::BlockState]| -> u64 {
+        blocks.iter().filter(|b| states.contains(&b.state)).fold(0, |sum, b| sum.wrapping_add(b.size))
+    };
+    let (allocated, pending, free) = (
+        sum(&[crate::BlockState::Allocated]),
+        sum(&[crate::BlockState::PendingFree]),
+        sum(&[crate::BlockState::Free]),
+    );
+    let total = allocated.wrapping_add(pending).wrapping_add(free);
+    let told = [
+        ("total_size", raw.total_size, total),
+        ("allocated_size", raw.allocated_size, allocated),
+        ("active_size", raw.active_size, allocated.wrapping_add(pending)),
+    ];
+    for (key, told, summed) in told {
+        if let Some(told) = told.filter(|told| *told != summed) {
+            collector.warnings.add("segment_sums", || {
+                format!("the segment at {:#x} says {key} {told}, its blocks sum up to {summed}", raw.address)
+            });
+        }
+    }
+    device.segments.push(Segment {
+        address: raw.address,
+        total_size: raw.total_size.unwrap_or(total),
+        stream: raw.stream,
+        is_small: raw.is_small,
+        pool: raw.pool,
+        is_expandable: raw.is_expandable,
+        stack: raw.stack,
+        blocks: first as u32..device.blocks.len() as u32,
+    });
+}
