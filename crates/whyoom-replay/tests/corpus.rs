@@ -1,0 +1,200 @@
+//! Exactness on real recordings: set `WHYOOM_CORPUS` to a directory that holds `recordings/`.
+
+use std::path::{Path, PathBuf};
+use whyoom_allocator::{Model, Release, Settings, settings};
+use whyoom_replay::{
+    LimitKind, Op, Program, RecordedOptions, Start, Trace, Trial, Until, replay_recorded, try_all,
+};
+use whyoom_snapshot::{ReadOptions, Snapshot, read_path};
+
+fn corpus() -> Option<PathBuf> {
+    let Some(dir) = std::env::var_os("WHYOOM_CORPUS") else {
+        println!("skipped: WHYOOM_CORPUS is not set");
+        return None;
+    };
+    Some(Path::new(&dir).join("recordings"))
+}
+
+fn settings_of(snapshot: &Snapshot) -> Settings {
+    let text = snapshot.settings.as_ref().and_then(|s| s.conf.clone()).unwrap_or_default();
+    settings::parse(&text, Release::DEFAULT).expect("recorded settings are valid").settings
+}
+
+fn recordings(dir: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = std::fs::read_dir(dir)
+        .expect("recordings are readable")
+        .filter_map(|e| Some(e.ok()?.path()))
+        .filter(|p| p.to_string_lossy().ends_with(".pickle.xz"))
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn every_recording_replays_exactly() {
+    let Some(dir) = corpus() else { return };
+    let (mut exact, mut events, mut report) = (0, 0, String::new());
+    let all = recordings(&dir);
+    for path in &all {
+        let snapshot = read_path(path, &ReadOptions::default()).expect("readable");
+        let settings = settings_of(&snapshot);
+        for device in &snapshot.devices {
+            let trace = Trace::new(&snapshot, device);
+            let done = replay_recorded(&trace, RecordedOptions { model: Model::default(), settings: &settings });
+            let is_exact = done.matched == done.events && done.final_state.is_none_or(|f| f.differing_blocks == 0);
+            events += done.events;
+            if is_exact {
+                exact += 1;
+            } else {
+                report += &format!(
+                    "{}: {}/{} final {:?} started_empty {} conflicts {} {:?}\n",
+                    path.file_name().unwrap_or_default().display(),
+                    done.matched,
+                    done.events,
+                    done.final_state,
+                    done.started_empty,
+                    done.rebuild_conflicts,
+                    done.first_divergence
+                );
+            }
+        }
+    }
+    println!("{exact} of {} recordings exact, {events} events\n{report}", all.len());
+    assert!(report.is_empty(), "not exact:\n{report}");
+}
+
+/// A row of `outcomes.json`: what the same program did under other settings or another limit.
+struct Row {
+    source: String,
+    target: String,
+    settings: String,
+    limit: Option<u64>,
+    empty_cache_every: Option<u64>,
+    is_whole_run: bool,
+    passes: bool,
+    first_failure: Option<u64>,
+    source_failure: Option<u64>,
+    peak_reserved: Option<u64>,
+    is_timing_sensitive: bool,
+}
+
+fn rows(dir: &Path) -> Vec<Row> {
+    let text = std::fs::read_to_string(dir.join("outcomes.json")).expect("outcomes are readable");
+    let rows: Vec<serde_json::Value> = serde_json::from_str(&text).expect("outcomes are JSON");
+    let text = |v: &serde_json::Value| v.as_str().unwrap_or_default().to_owned();
+    rows.iter()
+        .map(|r| Row {
+            source: text(&r["source"]),
+            target: text(&r["target"]),
+            settings: text(&r["settings"]),
+            limit: r["limit_bytes"].as_u64(),
+            empty_cache_every: r["empty_cache_every"].as_u64(),
+            is_whole_run: r["question"] == "whole_run",
+            passes: r["expected"] == "passes",
+            first_failure: r["first_failure_malloc"].as_u64(),
+            source_failure: r["source_failure_malloc"].as_u64(),
+            peak_reserved: r["peak_reserved_bytes"].as_u64(),
+            is_timing_sensitive: r["timing_sensitive"] == true,
+        })
+        .collect()
+}
+
+#[test]
+fn every_outcome_is_predicted() {
+    let Some(dir) = corpus() else { return };
+    let mut sources: std::collections::BTreeMap<String, Vec<Row>> = std::collections::BTreeMap::new();
+    let mut total = 0;
+    for row in rows(&dir) {
+        total += 1;
+        sources.entry(row.source.clone()).or_default().push(row);
+    }
+    let (mut verdicts, mut exact, mut passes, mut report) = (0, 0, 0, String::new());
+    for (source, rows) in sources {
+        let snapshot = read_path(&dir.join(format!("{source}.pickle.xz")), &ReadOptions::default()).expect("readable");
+        let recorded_settings = settings_of(&snapshot);
+        let trace = Trace::new(&snapshot, &snapshot.devices[0]);
+        let recorded = replay_recorded(&trace, RecordedOptions { model: Model::default(), settings: &recorded_settings });
+        let programs: Vec<Program> = rows
+            .iter()
+            .map(|row| match row.empty_cache_every {
+                Some(every) => recorded.program.with_empty_cache(&empty_cache_positions(&trace, &recorded.program, every)),
+                None => recorded.program.clone(),
+            })
+            .collect();
+        let trials: Vec<Trial<'_>> = rows
+            .iter()
+            .zip(&programs)
+            .map(|(row, program)| {
+                let failure = row.source_failure.map(|m| recorded.failures.iter().find(|f| f.malloc == m).map(|f| f.event));
+                Trial {
+                    program,
+                    model: Model::default(),
+                    settings: settings::parse(&row.settings, Release::DEFAULT).expect("valid").settings,
+                    limit: row.limit,
+                    limit_kind: LimitKind::Fraction,
+                    start: Start::Cold,
+                    until: match failure {
+                        Some(event) => Until::FirstFailureOrEvent(event.expect("the source's failure is in its trace") as u32),
+                        None => Until::FirstFailure,
+                    },
+                }
+            })
+            .collect();
+        for (row, tried) in rows.iter().zip(try_all(&trials)) {
+            let outcome = tried.outcome;
+            let failure = outcome.first_failure.map(|f| f.malloc);
+            let right = if row.is_whole_run { failure == row.first_failure } else { failure.is_none() == row.passes };
+            verdicts += usize::from(right);
+            let peak = outcome.stats.reserved.peak;
+            let is_firm_pass = row.is_whole_run && row.passes && !row.is_timing_sensitive;
+            passes += usize::from(is_firm_pass);
+            let same_peak = row.peak_reserved.is_none_or(|p| p == peak);
+            exact += usize::from(is_firm_pass && same_peak);
+            if !right || (row.is_whole_run && !same_peak) {
+                report += &format!(
+                    "{} -> {}: expected {:?} peak {:?}; got {failure:?} peak {peak} range {:?} ties {} timing {} failing {}/{}\n",
+                    row.source,
+                    row.target,
+                    row.first_failure,
+                    row.peak_reserved,
+                    tried.peak_reserved_range,
+                    tried.tie_sensitive,
+                    tried.timing_sensitive,
+                    tried.failing_members,
+                    tried.members
+                );
+            }
+            if row.settings.contains("expandable") && is_firm_pass {
+                assert!(same_peak, "expandable target differs:\n{report}");
+            }
+            if row.is_timing_sensitive {
+                let (low, high) = tried.peak_reserved_range;
+                assert!(row.peak_reserved.is_some_and(|p| (low..=high).contains(&p)), "outside the bracket:\n{report}");
+            }
+        }
+    }
+    println!("{verdicts}/{total} verdicts, {exact}/{passes} peaks of whole-run passes exact\n{report}");
+    assert_eq!(verdicts, total, "{report}");
+    assert!(exact * 100 >= passes * 95, "{report}");
+}
+
+/// Before the first request after every `every`-th optimizer step.
+fn empty_cache_positions(trace: &Trace<'_>, program: &Program, every: u64) -> Vec<usize> {
+    let snapshot = trace.snapshot;
+    let ends = snapshot
+        .annotations
+        .iter()
+        .filter(|a| !a.is_start && snapshot.strings.get(a.name).starts_with("Optimizer.step#"))
+        .map(|a| a.time_us);
+    let mut positions = Vec::new();
+    for (n, end) in ends.enumerate() {
+        if (n as u64 + 1).is_multiple_of(every) {
+            let at = program.ops.iter().zip(&program.op_event).position(|(op, &event)| {
+                matches!(op, Op::Malloc(_) | Op::Failed(_))
+                    && trace.device.events.time_of(event as usize).is_some_and(|t| t > end)
+            });
+            positions.extend(at);
+        }
+    }
+    positions
+}
