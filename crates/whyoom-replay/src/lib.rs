@@ -4,6 +4,7 @@ mod counterfactual;
 mod habit;
 mod layout;
 mod limit;
+mod pools;
 mod program;
 mod recorded;
 mod recorded_driver;
@@ -20,5 +21,5 @@ pub use trace::{Allocation, NONE, Trace};
 
 /// Replays a trace under its own settings.
 pub fn replay_recorded<'a>(trace: &'a Trace<'a>, options: RecordedOptions<'a>) -> Recorded {
-    recorded::run(trace, options, Vec::new(), false)
+    pools::replay(trace, options)
 }
