@@ -1,3 +1,7 @@
 //! The binary: `main` and nothing else.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    whyoom::run(std::env::args_os(), &mut whyoom::Streams::standard()).into()
+}

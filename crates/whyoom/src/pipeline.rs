@@ -1,0 +1,200 @@
+//! Load, explain, present: the steps every verb shares.
+
+use std::{
+    io::{Read, Write},
+    path::{Path, PathBuf},
+};
+
+use rayon::prelude::*;
+use whyoom_diagnosis::explanation::{Explanation, WarningLine};
+use whyoom_report::{Layout, Numbers, TextOptions, write_json};
+use whyoom_snapshot::{ReadError, ReadOptions, Snapshot, read_path, read_reader};
+
+use crate::{
+    Exit, Streams,
+    cli::{ColorWhen, InputArgs, OutputArgs},
+    progress::Progress,
+};
+
+/// One file read.
+pub(crate) struct Loaded {
+    /// As given; lossy where it is not UTF-8.
+    pub(crate) path: String,
+    /// Size on disk, or of what standard input gave.
+    pub(crate) size_bytes: u64,
+    pub(crate) snapshot: Snapshot,
+}
+
+/// What could be read of the files named, in the order given.
+pub(crate) struct Loading {
+    pub(crate) inputs: Vec<Loaded>,
+    /// Files that could not be read: already complained of, and counted here for the result.
+    pub(crate) failed: Vec<WarningLine>,
+}
+
+impl Loading {
+    /// The status if all else goes well.
+    pub(crate) fn exit(&self) -> Exit {
+        if self.failed.is_empty() { Exit::Fine } else { Exit::Unreadable }
+    }
+}
+
+/// Code of the warning for a file that could not be read.
+const UNREADABLE: &str = "unreadable_input";
+
+/// Reads every file, in parallel. One that cannot be read is complained of and does not lose the others.
+///
+/// # Errors
+///
+/// The exit status, if there is nothing to go on with.
+pub(crate) fn load(args: &InputArgs, streams: &mut Streams<'_>) -> Result<Loading, Exit> {
+    let is_stdin = |p: &PathBuf| p.as_os_str() == "-";
+    if args.files.iter().filter(|p| is_stdin(p)).count() > 1 {
+        streams.complain("standard input can be read once only", &["Name - once, or give files."], None);
+        return Err(Exit::Usage);
+    }
+    let progress = Progress::new(streams);
+    progress.say(match args.files.as_slice() {
+        [one] => format!("reading {}", whyoom_report::printable(&one.to_string_lossy())),
+        many => format!("reading {} files", many.len()),
+    });
+    let options = ReadOptions::default();
+    let piped = args.files.iter().any(is_stdin).then(|| read_stdin(&mut streams.stdin, &options));
+    let mut piped = piped.into_iter();
+    let read: Vec<Option<Result<Loaded, ReadError>>> =
+        args.files.par_iter().map(|p| (!is_stdin(p)).then(|| read_file(p, &options))).collect();
+    drop(progress);
+
+    let mut loading = Loading { inputs: Vec::new(), failed: Vec::new() };
+    for (path, result) in args.files.iter().zip(read) {
+        match result.or_else(|| piped.next()) {
+            Some(Ok(loaded)) => loading.inputs.push(loaded),
+            Some(Err(error)) => {
+                complain_of(path, &error, streams);
+                loading.failed.push(WarningLine {
+                    code: UNREADABLE.into(),
+                    count: 1,
+                    message: format!("{} could not be read: {}", path.to_string_lossy(), reason(&error)),
+                });
+            }
+            None => {}
+        }
+    }
+    if loading.inputs.is_empty() { Err(Exit::Unreadable) } else { check_devices(args, loading, streams) }
+}
+
+fn read_file(path: &Path, options: &ReadOptions) -> Result<Loaded, ReadError> {
+    let snapshot = read_path(path, options)?;
+    let size_bytes = std::fs::metadata(path).map_or(snapshot.input_bytes, |m| m.len());
+    Ok(Loaded { path: path.to_string_lossy().into_owned(), size_bytes, snapshot })
+}
+
+fn read_stdin(stdin: &mut dyn Read, options: &ReadOptions) -> Result<Loaded, ReadError> {
+    let snapshot = read_reader(stdin, options)?;
+    Ok(Loaded { path: "-".into(), size_bytes: snapshot.input_bytes, snapshot })
+}
+
+/// A device that no input has is a slip, and its absence must not read as health.
+fn check_devices(args: &InputArgs, loading: Loading, streams: &mut Streams<'_>) -> Result<Loading, Exit> {
+    let mut present: Vec<u32> = loading.inputs.iter().flat_map(|i| &i.snapshot.devices).map(|d| d.index).collect();
+    present.sort_unstable();
+    present.dedup();
+    let Some(absent) = args.device.iter().find(|d| !present.contains(d)) else { return Ok(loading) };
+    let has = match present.as_slice() {
+        [] => "No input has anything on any device.".to_owned(),
+        some => {
+            let list: Vec<String> = some.iter().map(u32::to_string).collect();
+            format!("There is something on device {}.", list.join(", "))
+        }
+    };
+    streams.complain(&format!("no input has device {absent}"), &[&has], None);
+    Err(Exit::Usage)
+}
+
+/// The error without the path, which is said last and once.
+fn reason(error: &ReadError) -> String {
+    match error {
+        ReadError::Open { source, .. } => format!("cannot open the snapshot: {}", without_number(source)),
+        other => other.to_string(),
+    }
+}
+
+/// What the system said, less the error number that Rust adds.
+fn without_number(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split_once(" (os error").map_or(text.clone(), |(said, _)| said.to_owned())
+}
+
+fn complain_of(path: &Path, error: &ReadError, streams: &mut Streams<'_>) {
+    let shown = if path.as_os_str() == "-" { "standard input".to_owned() } else { path.to_string_lossy().into_owned() };
+    let mut hints = Vec::new();
+    if let ReadError::Open { source, .. } = error
+        && source.kind() == std::io::ErrorKind::NotFound
+    {
+        let command = crate::command();
+        if let Some(verb) = command.get_subcommands().map(clap::Command::get_name).find(|v| *v == shown) {
+            hints.push(format!("To call the verb {verb}, name it first: whyoom {verb} …"));
+        } else if shown.contains(['*', '?']) {
+            hints.push("No file matches this pattern.".to_owned());
+        } else {
+            hints.push("Is the name right, and the directory?".to_owned());
+        }
+    }
+    let hints: Vec<&str> = hints.iter().map(String::as_str).collect();
+    streams.complain(&reason(error), &hints, Some(&shown));
+}
+
+/// How results are shown.
+pub(crate) struct Presentation {
+    json: Option<Layout>,
+    text: TextOptions,
+}
+
+impl Presentation {
+    pub(crate) fn new(args: &OutputArgs, streams: &Streams<'_>) -> Self {
+        let colour = match args.color {
+            ColorWhen::Auto => streams.stdout_colour,
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+        };
+        Self {
+            json: args.json.map(Into::into),
+            text: TextOptions {
+                verbose: args.verbose,
+                numbers: Numbers { exact_bytes: args.bytes },
+                colour,
+                ascii: args.ascii,
+            },
+        }
+    }
+
+    /// Writes `result` as JSON, or as `text` writes it.
+    pub(crate) fn show<T: serde::Serialize>(
+        &self,
+        result: &T,
+        text: impl FnOnce(&T, TextOptions, &mut dyn Write) -> std::io::Result<()>,
+        out: &mut dyn Write,
+    ) -> std::io::Result<()> {
+        match self.json {
+            Some(layout) => write_json(result, layout, out),
+            None => text(result, self.text, out),
+        }
+    }
+}
+
+/// Adds the files that could not be read to a result's warnings, which are in code order.
+pub(crate) fn add_failures(warnings: &mut Vec<WarningLine>, failed: Vec<WarningLine>) {
+    warnings.extend(failed);
+    warnings.sort_by(|a, b| a.code.cmp(&b.code));
+}
+
+/// The diagnosis of everything loaded.
+pub(crate) fn explain(_loading: &Loading, _args: &InputArgs) -> Explanation {
+    Explanation {
+        schema: "whyoom.explain/1",
+        inputs: Vec::new(),
+        warnings: Vec::new(),
+        readings: Vec::new(),
+        devices: Vec::new(),
+    }
+}

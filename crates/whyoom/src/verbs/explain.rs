@@ -1,0 +1,33 @@
+//! `whyoom explain`: why, who, and what would help.
+
+use whyoom_diagnosis::explanation::{Confidence, Explanation};
+use whyoom_report::write_explanation;
+
+use crate::{
+    Exit, Streams,
+    cli::{ExplainArgs, FailOn},
+    pipeline::{self, Presentation},
+    progress::Progress,
+};
+
+pub(crate) fn run(args: &ExplainArgs, streams: &mut Streams<'_>) -> Exit {
+    let loading = match pipeline::load(&args.input, streams) {
+        Ok(loading) => loading,
+        Err(exit) => return exit,
+    };
+    let progress = Progress::new(streams);
+    progress.say("replaying, and trying remedies");
+    let mut explanation = pipeline::explain(&loading, &args.input);
+    drop(progress);
+    // An unreadable input makes the answer incomplete, which matters more than what was found in the others.
+    let exit = loading.exit().max(if is_found(&explanation, &args.fail_on) { Exit::Found } else { Exit::Fine });
+    pipeline::add_failures(&mut explanation.warnings, loading.failed);
+    let presentation = Presentation::new(&args.output, streams);
+    streams.print(exit, |out| presentation.show(&explanation, write_explanation, out))
+}
+
+/// Whether a finding that `fail_on` names holds, with strong evidence at least.
+fn is_found(explanation: &Explanation, fail_on: &[FailOn]) -> bool {
+    let findings = explanation.devices.iter().flat_map(|d| &d.findings);
+    findings.filter(|f| f.confidence >= Confidence::Strong).any(|f| fail_on.iter().any(|named| named.names(f.cause)))
+}

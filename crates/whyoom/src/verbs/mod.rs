@@ -1,0 +1,17 @@
+//! One module per verb: each takes its arguments and the streams, and says how it went.
+
+mod explain;
+mod replay;
+
+use crate::{
+    Exit, Streams,
+    cli::{Cli, Verb},
+};
+
+pub(crate) fn dispatch(cli: Cli, streams: &mut Streams<'_>) -> Exit {
+    match cli.verb {
+        None => explain::run(&cli.explain, streams),
+        Some(Verb::Explain(args)) => explain::run(&args, streams),
+        Some(Verb::Replay(args)) => replay::run(&args, streams),
+    }
+}
