@@ -8,6 +8,7 @@ mod pools;
 mod program;
 mod recorded;
 mod recorded_driver;
+mod reservations;
 mod sweep;
 mod trace;
 

@@ -5,6 +5,7 @@
 //! failing without a pool of their own.
 
 use crate::recorded::{Recorded, RecordedOptions, run};
+use crate::reservations;
 use crate::trace::{NONE, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 use whyoom_snapshot::{Action, PoolRef};
@@ -50,9 +51,12 @@ impl Facts {
         let count = trace.allocations.len();
         let mut this = Self { known: vec![PoolRef::UNKNOWN; count], segment: vec![NONE; count], segments: 0, by_stream: BTreeMap::new() };
         let mut live: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
+        let reservations = reservations::reservations(device);
+        let expandable_at = |address: u64| reservations::find(&reservations, address);
+        this.segments = reservations.len();
         let made: BTreeSet<u64> =
             (0..events.len()).filter(|&i| events.action[i] == Action::SegmentAlloc).map(|i| events.addr[i]).collect();
-        for s in device.segments.iter().filter(|s| !made.contains(&s.address)) {
+        for s in device.segments.iter().filter(|s| !s.is_expandable && !made.contains(&s.address)) {
             let id = this.new_segment();
             live.insert(s.address, (s.total_size, id));
         }
@@ -70,16 +74,19 @@ impl Facts {
                     let id = trace.allocation_of[i];
                     this.by_stream.entry(trace.allocations[id as usize].stream.0).or_default().push(id);
                     this.known[id as usize] = trace.pool_of(i);
-                    this.segment[id as usize] = segment_at(&live, addr);
+                    this.segment[id as usize] = expandable_at(addr).map_or_else(|| segment_at(&live, addr), |r| r as u32);
                 }
                 _ => {}
             }
         }
         for (id, a) in trace.allocations.iter().enumerate().filter(|(_, a)| a.alloc_event == NONE) {
-            this.segment[id] = segment_at(&live, a.address);
+            this.segment[id] = expandable_at(a.address).map_or_else(|| segment_at(&live, a.address), |r| r as u32);
         }
         let mut pool_of_segment = vec![PoolRef::UNKNOWN; this.segments];
-        for s in &device.segments {
+        for (pool, reservation) in pool_of_segment.iter_mut().zip(&reservations) {
+            *pool = reservation.pool;
+        }
+        for s in device.segments.iter().filter(|s| !s.is_expandable) {
             if let Some(&(_, id)) = live.get(&s.address) {
                 pool_of_segment[id as usize] = s.pool;
             }

@@ -4,6 +4,7 @@ use crate::layout::{Layout, Rules};
 use crate::limit::{LimitInterval, LimitSource};
 use crate::program::{Op, Program, ProgramRequest};
 use crate::recorded_driver::RecordedDriver;
+use crate::reservations;
 use crate::trace::{NONE, Trace};
 use whyoom_allocator::{Allocator, BlockId, FreeSpace, Model, PlacedState, Region, Request, Settings, Stats};
 use whyoom_snapshot::{Action, BlockState, StackId};
@@ -188,8 +189,9 @@ impl<'a> Run<'a> {
         let stats = *self.allocator.stats();
         self.allocator = Allocator::new(self.options.model, self.options.settings.clone(), &self.trace.snapshot.streams);
         self.block_of.fill(None);
-        let bases = reservation_bases(self.trace, layout);
-        let mut regions = layout.regions(|a| base_of(&bases, a), RESERVATION);
+        let reservations = reservations::reservations(self.trace.device);
+        let base_of = |a| reservations::find(&reservations, a).map_or(a, |i| reservations[i].base);
+        let mut regions = layout.regions(base_of, RESERVATION);
         for region in &mut regions {
             // A pool is a matter of the whole segment: any allocation in it tells.
             if let Some(&pool) = region.blocks.iter().find_map(|b| self.out.pool_of.get(b.tag as usize)) {
@@ -571,32 +573,4 @@ fn describe(trace: &Trace<'_>, event: usize) -> String {
         Action::Oom => format!("out of memory for {size} bytes"),
         Action::Snapshot | Action::Annotate | Action::Other => "no change of state".to_owned(),
     }
-}
-
-/// Addresses in one reservation are closer than this; half of the 9/8 of an 80 GiB card.
-const SAME_RESERVATION: u64 = 45 << 30;
-
-/// Lowest address of each reservation, from all that was ever mapped in the trace and at its end.
-fn reservation_bases(trace: &Trace<'_>, layout: &Layout) -> Vec<u64> {
-    let events = &trace.device.events;
-    let mut all: Vec<u64> = (0..events.len())
-        .filter(|&i| matches!(events.action[i], Action::SegmentMap | Action::SegmentUnmap))
-        .map(|i| events.addr[i])
-        .chain(trace.device.segments.iter().filter(|s| s.is_expandable).map(|s| s.address))
-        .chain(layout.ranges.iter().filter(|(_, r)| layout.worlds[r.world as usize].is_expandable).map(|(a, _)| *a))
-        .collect();
-    all.sort_unstable();
-    let mut bases: Vec<u64> = Vec::new();
-    let mut last = None;
-    for address in all {
-        if last.is_none_or(|l| address - l > SAME_RESERVATION) {
-            bases.push(address);
-        }
-        last = Some(address);
-    }
-    bases
-}
-
-fn base_of(bases: &[u64], address: u64) -> u64 {
-    bases.partition_point(|&b| b <= address).checked_sub(1).map_or(address, |i| bases[i])
 }

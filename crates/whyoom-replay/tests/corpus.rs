@@ -198,3 +198,54 @@ fn empty_cache_positions(trace: &Trace<'_>, program: &Program, every: u64) -> Ve
     }
     positions
 }
+
+/// The snapshot as a ring that kept only the events from `from` on would have it.
+fn without_beginning(snapshot: &Snapshot, from: usize) -> Snapshot {
+    let mut cut = snapshot.clone();
+    let events = &mut cut.devices[0].events;
+    events.action.drain(..from);
+    events.addr.drain(..from);
+    events.size.drain(..from);
+    events.stream.drain(..from);
+    events.stack.drain(..from);
+    if !events.time_us.is_empty() {
+        events.time_us.drain(..from);
+    }
+    if !events.pool.is_empty() {
+        events.pool.drain(..from);
+    }
+    events.notes.clear();
+    cut
+}
+
+#[test]
+fn traces_without_beginning_replay_from_a_rebuilt_state() {
+    let Some(dir) = corpus() else { return };
+    let (mut exact, mut total, mut report) = (0, 0, String::new());
+    for path in recordings(&dir) {
+        let snapshot = read_path(&path, &ReadOptions::default()).expect("readable");
+        let settings = settings_of(&snapshot);
+        for percent in [3, 25, 50, 80, 97] {
+            let from = snapshot.devices[0].events.len() * percent / 100;
+            let cut = without_beginning(&snapshot, from);
+            let trace = Trace::new(&cut, &cut.devices[0]);
+            let done = replay_recorded(&trace, RecordedOptions { model: Model::default(), settings: &settings });
+            total += 1;
+            if done.matched == done.events && done.final_state.is_none_or(|f| f.differing_blocks == 0) {
+                exact += 1;
+            } else {
+                report += &format!(
+                    "{} cut at {percent} %: {}/{} final {:?} conflicts {} {:?}\n",
+                    path.file_name().unwrap_or_default().display(),
+                    done.matched,
+                    done.events,
+                    done.final_state,
+                    done.rebuild_conflicts,
+                    done.first_divergence
+                );
+            }
+        }
+    }
+    println!("{exact} of {total} cut traces exact\n{report}");
+    assert!(exact * 100 >= total * 96, "{report}");
+}

@@ -1,0 +1,326 @@
+//! Steps of the program: from the optimizer's marks, else from its frames, else from the period of its requests.
+
+use crate::program::{Op, Program};
+use crate::trace::Trace;
+use hashbrown::HashMap;
+use std::ops::Range;
+use whyoom_snapshot::{Action, Events, Snapshot, StackId};
+
+/// Where steps are known from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StepSource {
+    /// `Optimizer.step#…` marks that PyTorch records itself.
+    Annotations,
+    /// The trace repeats itself: an optimizer's frames, or a round of call sites.
+    Period,
+    /// No steps could be told.
+    #[default]
+    None,
+}
+
+/// Steps of the program on one device.
+///
+/// A step ends where the optimizer's step ends (or where a round of requests begins anew), so whatever follows the
+/// last end is a step in progress.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Where they are known from.
+    pub source: StepSource,
+    /// First event of each step in the trace, ascending.
+    starts: Vec<u32>,
+    /// Number of the first step in the trace: marks older than the trace count.
+    first: u64,
+    completed: u64,
+    /// Event ranges of the optimizer's own steps, ascending; empty unless from annotations.
+    optimizer: Vec<Range<u32>>,
+}
+
+/// So many rounds make a period.
+const ROUNDS: usize = 4;
+
+impl Steps {
+    /// Finds the steps of `trace`. Time is linear in its events.
+    pub fn find(trace: &Trace<'_>) -> Self {
+        let shapes = StackShapes::new(trace.snapshot);
+        let events = &trace.device.events;
+        let marks = optimizer_marks(trace);
+        if !marks.is_empty() {
+            return Self::from_annotations(trace, &marks, &shapes);
+        }
+        let ends = optimizer_runs(events, &shapes);
+        if ends.len() >= ROUNDS {
+            let mut steps = Self::from_ends(events.len() as u32, ends);
+            steps.source = StepSource::Period;
+            return steps;
+        }
+        Self::from_period(events, &shapes).unwrap_or_default()
+    }
+
+    fn from_annotations(trace: &Trace<'_>, marks: &[Range<i64>], shapes: &StackShapes) -> Self {
+        let events = &trace.device.events;
+        let Some(&oldest) = events.time_us.first() else {
+            // Without times nothing says where in the trace a mark stands; that the steps were made is certain.
+            return Self { source: StepSource::Annotations, completed: marks.len() as u64, ..Self::default() };
+        };
+        let at = |time: i64| events.time_us.partition_point(|&t| t <= time) as u32;
+        let first = marks.iter().filter(|m| m.end < oldest).count();
+        let optimizer: Vec<Range<u32>> = marks[first..].iter().map(|m| at(m.start.saturating_sub(1))..at(m.end)).collect();
+        let has_backward = events.action.iter().zip(&events.stack).any(|(a, s)| *a == Action::Alloc && !shapes.has_python(*s));
+        let mut ends: Vec<u32> = Vec::with_capacity(optimizer.len());
+        for window in &optimizer {
+            // Several optimizers that step one after the other make one step: no backward lies between them.
+            if let Some(last) = ends.last_mut()
+                && (*last == window.end || (has_backward && !has_backward_in(events, shapes, *last..window.start)))
+            {
+                *last = window.end;
+                continue;
+            }
+            ends.push(window.end);
+        }
+        let mut steps = Self::from_ends(events.len() as u32, ends);
+        steps.source = StepSource::Annotations;
+        steps.first = first as u64;
+        steps.optimizer = optimizer;
+        steps
+    }
+
+    /// Steps that end just before the events `ends`.
+    fn from_ends(events: u32, ends: Vec<u32>) -> Self {
+        let completed = ends.len() as u64;
+        let mut starts = vec![0];
+        starts.extend(ends.into_iter().filter(|&e| e < events));
+        Self { starts, completed, ..Self::default() }
+    }
+
+    /// Steps from the round in which call sites follow one another.
+    ///
+    /// A call site is a stack down to where it enters a module's call. Sites that occur equally often, each once
+    /// between two occurrences of the first of them, make a round; rounds must be about equally long and cover half
+    /// of the trace, or there are no steps.
+    fn from_period(events: &Events, shapes: &StackShapes) -> Option<Self> {
+        let mut visits: Vec<(u32, u64)> = Vec::new();
+        for i in 0..events.len() {
+            if !matches!(events.action[i], Action::Alloc | Action::Oom) || !shapes.has_python(events.stack[i]) {
+                continue;
+            }
+            let site = shapes.call_site(events.stack[i]);
+            if visits.last().is_none_or(|v| v.1 != site) {
+                visits.push((i as u32, site));
+            }
+        }
+        let mut counts: HashMap<u64, u32> = HashMap::new();
+        for &(_, site) in &visits {
+            *counts.entry(site).or_default() += 1;
+        }
+        let mut weights: HashMap<u32, u64> = HashMap::new();
+        for &count in counts.values() {
+            *weights.entry(count).or_default() += u64::from(count);
+        }
+        let mut candidates: Vec<(u64, u32)> = weights
+            .iter()
+            .filter(|(n, _)| **n as usize >= ROUNDS)
+            // A round in progress has visited its first sites once more than the others.
+            .map(|(&n, &w)| (w + weights.get(&(n + 1)).copied().unwrap_or(0), n))
+            .collect();
+        candidates.sort_unstable_by(|a, b| b.cmp(a));
+        candidates.iter().take(8).find_map(|&(_, n)| rounds(events, &visits, &counts, n))
+    }
+
+    /// Completed steps in the trace.
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    /// 0-based step that `event` lies in; `None` where steps are not known, or before the first of them.
+    pub fn of(&self, event: u32) -> Option<u64> {
+        let k = self.starts.partition_point(|&s| s <= event);
+        (k > 0).then(|| self.first + k as u64 - 1)
+    }
+
+    /// Event ranges of the steps in a trace of `events` events, the one in progress at its end included.
+    pub fn ranges(&self, events: u32) -> impl Iterator<Item = Range<u32>> + '_ {
+        let ends = self.starts.iter().skip(1).copied().chain([events]);
+        self.starts.iter().copied().zip(ends).map(|(a, b)| a..b)
+    }
+
+    /// Number of the first step of [`Steps::ranges`].
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Event ranges inside the optimizer's own step, ascending; empty where no annotation says.
+    pub fn optimizer(&self) -> &[Range<u32>] {
+        &self.optimizer
+    }
+
+    /// Where `empty_cache()` after every `every`-th step is called: indices into [`Program::ops`], each just before
+    /// the first request of the next step (gradients are gone by then).
+    pub fn empty_cache_positions(&self, program: &Program, every: u64) -> Vec<usize> {
+        let every = every.max(1);
+        let mut positions = Vec::new();
+        let mut at = 0;
+        for (n, &start) in self.starts.iter().enumerate().skip(1) {
+            if !(n as u64).is_multiple_of(every) {
+                continue;
+            }
+            at += program.op_event[at..].partition_point(|&e| e < start);
+            let request = program.ops[at..].iter().position(|op| matches!(op, Op::Malloc(_) | Op::Failed(_)));
+            match request {
+                Some(ahead) => positions.push(at + ahead),
+                None => break,
+            }
+        }
+        positions.dedup();
+        positions
+    }
+}
+
+/// Times of the optimizer's steps: START to END, by END, of the optimizer that steps most often.
+fn optimizer_marks(trace: &Trace<'_>) -> Vec<Range<i64>> {
+    let snapshot = trace.snapshot;
+    let is_step = |name: &str| name.starts_with("Optimizer.step#");
+    let own = snapshot.annotations.iter().filter(|a| is_step(snapshot.strings.get(a.name)));
+    // Marks carry the current device of the thread that made them, which need not be the device of the memory.
+    let is_any_own = own.clone().any(|a| a.device == trace.device.index);
+    let mut by_name: Vec<(whyoom_snapshot::StrId, i64, Vec<Range<i64>>)> = Vec::new();
+    for a in own.filter(|a| !is_any_own || a.device == trace.device.index) {
+        let at = by_name.iter().position(|(name, ..)| *name == a.name).unwrap_or_else(|| {
+            by_name.push((a.name, i64::MIN, Vec::new()));
+            by_name.len() - 1
+        });
+        let (_, start, steps) = &mut by_name[at];
+        if a.is_start {
+            *start = a.time_us;
+        } else {
+            steps.push(if *start == i64::MIN { a.time_us } else { *start }..a.time_us);
+            *start = i64::MIN;
+        }
+    }
+    // Of optimizers that step equally often the one that steps last ends the step.
+    by_name.into_iter().map(|x| x.2).max_by_key(|steps| (steps.len(), steps.last().map_or(i64::MIN, |s| s.end))).unwrap_or_default()
+}
+
+fn has_backward_in(events: &Events, shapes: &StackShapes, range: Range<u32>) -> bool {
+    let range = range.start as usize..(range.end.max(range.start) as usize).min(events.len());
+    range.into_iter().any(|i| events.action[i] == Action::Alloc && !shapes.has_python(events.stack[i]))
+}
+
+/// Ends of the runs of events inside an optimizer's `step`.
+fn optimizer_runs(events: &Events, shapes: &StackShapes) -> Vec<u32> {
+    let mut ends = Vec::new();
+    let mut last_inside = None;
+    for i in 0..events.len() {
+        let is_block = matches!(events.action[i], Action::Alloc | Action::FreeRequested | Action::FreeCompleted);
+        if !is_block || !shapes.has_python(events.stack[i]) {
+            continue;
+        }
+        if shapes.in_optimizer(events.stack[i]) {
+            last_inside = Some(i as u32);
+        } else if let Some(last) = last_inside.take() {
+            ends.push(last + 1);
+        }
+    }
+    ends.extend(last_inside.map(|l| l + 1));
+    ends
+}
+
+/// The rounds of the sites that occur `n` times (or once more, in a round that is in progress).
+fn rounds(events: &Events, visits: &[(u32, u64)], counts: &HashMap<u64, u32>, n: u32) -> Option<Steps> {
+    let is_member = |site: u64| counts.get(&site).is_some_and(|&c| c == n || c == n + 1);
+    let marker = visits.iter().map(|v| v.1).find(|&s| is_member(s))?;
+    let members = counts.values().filter(|&&c| c == n || c == n + 1).count();
+    let mut starts: Vec<u32> = Vec::new();
+    let mut seen: Vec<usize> = Vec::new();
+    for &(event, site) in visits {
+        if site == marker {
+            starts.push(event);
+            seen.push(0);
+        }
+        if is_member(site)
+            && let Some(count) = seen.last_mut()
+        {
+            *count += 1;
+        }
+    }
+    let full = starts.len().checked_sub(1)?;
+    if full + 1 < ROUNDS {
+        return None;
+    }
+    let regular = seen[..full].iter().filter(|&&c| c == members).count();
+    let mut lengths: Vec<u32> = starts.windows(2).map(|w| w[1] - w[0]).collect();
+    lengths.sort_unstable();
+    let usual = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
+    let alike = lengths.iter().filter(|&&l| l.abs_diff(usual) <= usual / 4).count();
+    let covered = starts[full] - starts[0] + usual;
+    let is_period = regular * 10 >= full * 9 && alike * 10 >= lengths.len() * 7 && covered as usize * 2 >= events.len();
+    if !is_period {
+        return None;
+    }
+    let completed = full as u64 + u64::from(seen[full] == members);
+    Some(Steps { source: StepSource::Period, starts, completed, ..Steps::default() })
+}
+
+/// Whether a frame is the machinery through which PyTorch calls a module's `forward`
+/// (`Module._call_impl` and its wrapper in `torch/nn/modules/module.py`, all releases).
+pub fn is_module_call(file: &str, function: &str) -> bool {
+    matches!(function, "_call_impl" | "_wrapped_call_impl" | "__call__" | "_slow_forward")
+        && (file.ends_with("torch/nn/modules/module.py") || file.ends_with("torch\\nn\\modules\\module.py"))
+}
+
+/// Whether a frame is of Python, and not of C++ (`stacks="all"` records both).
+pub fn is_python_frame(file: &str, function: &str) -> bool {
+    const NATIVE: [&str; 11] = [".so", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".pyx", ".pxd", ".S"];
+    if file.ends_with(".py") || file.starts_with('<') {
+        return true;
+    }
+    let is_native = file.is_empty() || file == "??" || NATIVE.iter().any(|end| file.ends_with(end)) || file.contains(".so.");
+    !is_native && !function.contains("::")
+}
+
+/// What steps need of every stack, computed once per node of the stack table.
+struct StackShapes {
+    /// Node of the call site, its lowest bit telling whether the stack goes on into a module; 0 = none.
+    site: Vec<u64>,
+    has_python: Vec<bool>,
+    in_optimizer: Vec<bool>,
+}
+
+impl StackShapes {
+    fn new(snapshot: &Snapshot) -> Self {
+        let stacks = &snapshot.stacks;
+        let count = stacks.len();
+        let mut this = Self { site: vec![0; count], has_python: vec![false; count], in_optimizer: vec![false; count] };
+        let mut kinds: HashMap<u32, (bool, bool, bool)> = HashMap::new();
+        for id in 1..count {
+            let stack = StackId(id as u32);
+            let Some((frame_id, frame)) = stacks.frames(stack).next() else { continue };
+            let (is_python, is_call, is_step) = *kinds.entry(frame_id.0).or_insert_with(|| {
+                let (file, function) = (snapshot.strings.get(frame.file), snapshot.strings.get(frame.function));
+                let is_step = function == "step" && (file.contains("/optim") || file.contains("\\optim"));
+                (is_python_frame(file, function), is_module_call(file, function), is_step)
+            });
+            // A caller's node is made before its callees', so its row is complete.
+            let parent = stacks.parent(stack).map_or(0, |p| p.0 as usize).min(id - 1);
+            this.has_python[id] = this.has_python[parent] || is_python;
+            this.in_optimizer[id] = this.in_optimizer[parent] || is_step;
+            let above = this.site[parent];
+            this.site[id] = match () {
+                () if above & 1 == 1 => above,
+                () if is_call => above | 1,
+                () if is_python => (id as u64) << 1,
+                () => above,
+            };
+        }
+        this
+    }
+
+    fn has_python(&self, stack: StackId) -> bool {
+        self.has_python.get(stack.0 as usize).copied().unwrap_or(false)
+    }
+    fn in_optimizer(&self, stack: StackId) -> bool {
+        self.in_optimizer.get(stack.0 as usize).copied().unwrap_or(false)
+    }
+    fn call_site(&self, stack: StackId) -> u64 {
+        self.site.get(stack.0 as usize).copied().unwrap_or(0)
+    }
+}
