@@ -51,7 +51,7 @@ impl Facts {
         let count = trace.allocations.len();
         let mut this = Self { known: vec![PoolRef::UNKNOWN; count], segment: vec![NONE; count], segments: 0, by_stream: BTreeMap::new() };
         let mut live: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
-        let reservations = reservations::reservations(device);
+        let reservations = reservations::reservations(device, trace.peak_reserved);
         let expandable_at = |address: u64| reservations::find(&reservations, address);
         this.segments = reservations.len();
         let made: BTreeSet<u64> =

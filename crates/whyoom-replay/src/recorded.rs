@@ -189,7 +189,7 @@ impl<'a> Run<'a> {
         let stats = *self.allocator.stats();
         self.allocator = Allocator::new(self.options.model, self.options.settings.clone(), &self.trace.snapshot.streams);
         self.block_of.fill(None);
-        let reservations = reservations::reservations(self.trace.device);
+        let reservations = reservations::reservations(self.trace.device, self.trace.peak_reserved);
         let base_of = |a| reservations::find(&reservations, a).map_or(a, |i| reservations[i].base);
         let mut regions = layout.regions(base_of, RESERVATION);
         for region in &mut regions {
