@@ -1,26 +1,22 @@
 //! Drives the allocator model with a snapshot's events: the exact check, and what would have happened otherwise.
+//!
+//! - [`Trace`] resolves a device's events into allocations with lives.
+//! - [`replay_recorded`] drives the model with them under the recorded settings and compares every event;
+//!   it yields the [`Program`] (requests and frees without addresses) and the [`LimitInterval`].
+//! - [`simulate`] runs a program under other settings or another limit; [`try_all`] many of them at once.
 
 mod counterfactual;
-mod habit;
-mod layout;
 mod limit;
-mod pools;
-mod program;
 mod recorded;
-mod recorded_driver;
-mod reservations;
-mod sweep;
 mod trace;
 
-pub use counterfactual::{FailedRequest, Outcome, Scenario, Start, Until, simulate};
-pub use habit::{Growth, HabitDriver, LimitKind, Placement};
+pub use counterfactual::{
+    ENSEMBLE_BUDGET, FailedRequest, Growth, HabitDriver, LimitKind, Op, Outcome, Placement, Program, ProgramRequest,
+    Scenario, Start, Trial, Tried, Until, simulate, try_all,
+};
 pub use limit::{LimitInterval, LimitSource};
-pub use program::{Op, Program, ProgramRequest};
-pub use recorded::{Divergence, Failure, FinalState, Recorded, RecordedOptions};
-pub use sweep::{ENSEMBLE_BUDGET, Trial, Tried, try_all};
+pub use recorded::{Divergence, Failure, FinalState, Recorded, RecordedOptions, replay_recorded};
 pub use trace::{Allocation, NONE, Trace};
 
-/// Replays a trace under its own settings.
-pub fn replay_recorded<'a>(trace: &'a Trace<'a>, options: RecordedOptions<'a>) -> Recorded {
-    pools::replay(trace, options)
-}
+/// Address space of one expandable segment where the card's size is not known, in bytes: more than any card has.
+pub(crate) const RESERVATION: u64 = 1 << 40;

@@ -4,8 +4,9 @@
 //! end name theirs; allocations in segments that vanished are known only by their neighbours, or by the replay
 //! failing without a pool of their own.
 
-use crate::recorded::{Recorded, RecordedOptions, run};
-use crate::reservations;
+use super::run::run;
+use super::{Recorded, RecordedOptions};
+use super::reservations;
 use crate::trace::{NONE, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 use whyoom_snapshot::{Action, PoolRef};

@@ -1,7 +1,7 @@
 //! What the recorded program would have met under other settings or another limit.
 
-use crate::habit::{HabitDriver, LimitKind, Placement};
-use crate::program::{Op, Program, ProgramRequest};
+use super::habit::{HabitDriver, LimitKind, Placement};
+use super::program::{Op, Program, ProgramRequest};
 use whyoom_allocator::{Allocator, BlockId, Model, Request, Settings, Stats};
 
 /// The state a counterfactual starts from when the trace has no beginning.

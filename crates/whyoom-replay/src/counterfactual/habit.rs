@@ -229,9 +229,9 @@ impl Driver for HabitDriver {
     }
 
     fn reserve(&mut self, page: u64, _stream: u64) -> (u64, u64) {
-        let length = crate::recorded::RESERVATION / page * page;
+        let length = crate::RESERVATION / page * page;
         let base = self.next_reservation;
-        self.next_reservation = self.next_reservation.saturating_add(crate::recorded::RESERVATION);
+        self.next_reservation = self.next_reservation.saturating_add(crate::RESERVATION);
         (base, length)
     }
 

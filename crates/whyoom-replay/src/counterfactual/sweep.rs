@@ -1,8 +1,8 @@
 //! Many counterfactuals at once, each with a small ensemble of placements.
 
-use crate::counterfactual::{Outcome, Scenario, Start, Until, simulate};
-use crate::habit::{LimitKind, Placement};
-use crate::program::Program;
+use super::simulate::{Outcome, Scenario, Start, Until, simulate};
+use super::habit::{LimitKind, Placement};
+use super::program::Program;
 use rayon::prelude::*;
 use whyoom_allocator::{Model, Settings};
 

@@ -1,0 +1,11 @@
+//! What the recorded program would have met under other settings, another limit or with calls added.
+
+mod habit;
+mod program;
+mod simulate;
+mod sweep;
+
+pub use habit::{Growth, HabitDriver, LimitKind, Placement};
+pub use program::{Op, Program, ProgramRequest};
+pub use simulate::{FailedRequest, Outcome, Scenario, Start, Until, simulate};
+pub use sweep::{ENSEMBLE_BUDGET, Trial, Tried, try_all};

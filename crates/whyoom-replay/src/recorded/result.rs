@@ -1,0 +1,69 @@
+//! What a finished replay says.
+
+use super::run::Run;
+use super::{FinalState, Recorded};
+use crate::limit::{LimitInterval, LimitSource};
+use whyoom_allocator::PlacedState;
+use whyoom_snapshot::BlockState;
+
+impl Run<'_> {
+    pub(super) fn finish(mut self) -> Recorded {
+        self.out.matched += self.driver.matched;
+        let stats = *self.allocator.stats();
+        self.out.segments_at_end = stats.segments.current;
+        self.out.stats = stats;
+        self.out.limit = self.limit();
+        if self.trace.device.has_segments {
+            self.out.final_state = Some(self.compare_final_state());
+        }
+        self.out.program.note_landmarks();
+        self.out
+    }
+
+    fn limit(&self) -> LimitInterval {
+        let mut limit = self.driver.limit;
+        for f in &self.out.failures {
+            limit.source = if f.device_free >= f.segment_bytes { LimitSource::Fraction } else { LimitSource::Card };
+            if limit.source == LimitSource::Card {
+                let capacity = f.reserved.saturating_add(f.device_free);
+                limit.high = Some(limit.high.map_or(capacity, |h| h.min(capacity)));
+            }
+        }
+        limit
+    }
+
+    fn compare_final_state(&self) -> FinalState {
+        let simulated = self.allocator.layout();
+        let mut recorded: Vec<_> = self.trace.device.blocks.iter().collect();
+        recorded.sort_unstable_by_key(|b| b.address);
+        let (mut i, mut j, mut differing) = (0, 0, 0);
+        while i < simulated.len() || j < recorded.len() {
+            match (simulated.get(i), recorded.get(j)) {
+                (Some(s), Some(r)) if s.address == r.address => {
+                    let state = match r.state {
+                        BlockState::Allocated => PlacedState::Allocated,
+                        BlockState::PendingFree => PlacedState::Pending,
+                        BlockState::Free => PlacedState::Free,
+                    };
+                    differing += u64::from(s.size != r.size || s.state != state);
+                    i += 1;
+                    j += 1;
+                }
+                (Some(s), Some(r)) => {
+                    differing += 1;
+                    if s.address < r.address {
+                        i += 1;
+                    } else {
+                        j += 1;
+                    }
+                }
+                _ => {
+                    differing += 1;
+                    i += 1;
+                    j += 1;
+                }
+            }
+        }
+        FinalState { differing_blocks: differing }
+    }
+}
