@@ -10,7 +10,9 @@ impl Run<'_> {
         let trace = self.trace;
         let action = trace.device.events.action.get(event);
         let is_release = matches!(action, Some(Action::SegmentFree | Action::SegmentUnmap));
-        let text = if self.out.rebuild_conflicts > 0 {
+        let text = if matches!(action, Some(Action::Alloc)) && self.lies_in_no_segment(event) {
+            "allocations lie in no segment that the file knows: it was edited, or segments of the trace's end are missing"
+        } else if self.out.rebuild_conflicts > 0 {
             "events are missing from the trace, or the file was written while other threads allocated"
         } else if !self.out.started_empty && self.options.settings.garbage_collection_threshold > 0.0 && (is_release || self.next_is_release(event)) {
             "the trace has no beginning, and garbage collection goes by ages of blocks from before it"
@@ -32,6 +34,16 @@ impl Run<'_> {
             "another PyTorch release or build than assumed (see --torch), settings changed at run time, or a pool the file does not name"
         };
         text.to_owned()
+    }
+
+    fn lies_in_no_segment(&self, event: usize) -> bool {
+        let device = self.trace.device;
+        let addr = device.events.addr[event];
+        let holds = |start: u64, size: u64| addr >= start && addr - start < size;
+        let is_made = (0..event).rev().any(|i| {
+            matches!(device.events.action[i], Action::SegmentAlloc | Action::SegmentMap) && holds(device.events.addr[i], device.events.size[i])
+        });
+        !is_made && !device.segments.iter().any(|s| holds(s.address, s.total_size))
     }
 
     fn next_is_release(&self, event: usize) -> bool {
