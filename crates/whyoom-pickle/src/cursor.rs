@@ -36,6 +36,12 @@ impl<'a> Cursor<'a> {
         Ok(bytes)
     }
 
+    /// The next byte, if there is one.
+    #[inline(always)]
+    pub(crate) fn peek(&self) -> Option<u8> {
+        self.data.get(self.pos).copied()
+    }
+
     /// The next eight bytes as a little-endian number, if there are eight.
     #[inline(always)]
     pub(crate) fn peek_u64(&self) -> Option<u64> {

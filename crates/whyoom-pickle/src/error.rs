@@ -1,5 +1,7 @@
 //! What can be wrong with a pickle.
 
+use crate::Refusal;
+
 /// A pickle that cannot be read on, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind} at byte {offset}")]
@@ -57,7 +59,7 @@ pub enum ErrorKind {
     Code(&'static str),
     /// The sink refused.
     #[error("{0}")]
-    Sink(String),
+    Sink(#[from] Refusal),
 }
 
 impl ErrorKind {

@@ -16,6 +16,8 @@
 
 mod cursor;
 mod error;
+mod lane;
+mod list_cache;
 mod machine;
 mod memo;
 mod number;
@@ -29,7 +31,7 @@ pub use error::{Error, ErrorKind};
 pub use machine::Machine;
 pub use shape::{ShapeId, Shapes};
 pub use sink::{Refusal, Sink};
-pub use value::{Callable, Kind, Ref, Value};
+pub use value::{Callable, Item, Kind, Ref, Value};
 
 /// Bounds of a [`Machine`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

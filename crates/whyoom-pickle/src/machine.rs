@@ -1,49 +1,36 @@
 //! The stack machine.
 
 use crate::cursor::Cursor;
+use crate::list_cache::ListCache;
 use crate::memo::Memo;
 use crate::op;
 use crate::shape::{Shapes, Template};
-use crate::value::{Callable, NO_MEMO};
+use crate::value::{Callable, Item};
 use crate::{Error, ErrorKind, Kind, Limits, Ref, Sink, Value, number};
 
 /// Dicts deeper than this are read without a template.
 const TEMPLATE_DEPTH: usize = 16;
-const NO_TEMPLATE: u32 = u32::MAX;
-
-/// What lies between two marks.
-///
-/// With a template, the stack above `at` holds values only: the first `matched` keys of the template are left out.
-#[derive(Debug, Clone, Copy)]
-struct Level {
-    /// Stack height at the mark.
-    at: usize,
-    /// Index of the template in use.
-    template: u32,
-    /// Keys read through the template.
-    matched: u32,
-}
 
 /// Reads one pickle from a byte slice into a [`Sink`].
 #[derive(Debug)]
 pub struct Machine<'a, S> {
-    data: &'a [u8],
-    sink: S,
-    stack: Vec<Value>,
-    stack_cap: usize,
+    pub(crate) data: &'a [u8],
+    pub(crate) sink: S,
+    pub(crate) stack: Vec<Value>,
+    pub(crate) stack_cap: usize,
     depth_cap: usize,
-    memo: Memo,
-    marks: Vec<Level>,
-    level: Level,
-    /// Opcodes may consume the stack down to here without first putting the left-out keys back.
+    pub(crate) memo: Memo,
+    /// Stack heights at the open marks.
+    pub(crate) marks: Vec<usize>,
+    /// Stack height at the innermost mark: what lies below is out of reach for the opcodes above.
     floor: usize,
-    /// Stack height at which the next key of the template may stand in the bytes.
-    watch: usize,
-    templates: Vec<Template>,
-    shapes: Shapes,
+    /// Keys expected in a dict, by the number of marks around it.
+    pub(crate) templates: Vec<Template>,
+    pub(crate) shapes: Shapes,
+    pub(crate) lists: ListCache<'a>,
     keys: Vec<u32>,
     values: Vec<Value>,
-    op_at: usize,
+    pub(crate) op_at: usize,
     end: usize,
 }
 
@@ -58,11 +45,10 @@ impl<'a, S: Sink> Machine<'a, S> {
             depth_cap: limits.depth,
             memo: Memo::new(limits.memo),
             marks: Vec::new(),
-            level: Level { at: 0, template: NO_TEMPLATE, matched: 0 },
             floor: 0,
-            watch: usize::MAX,
             templates: vec![Template::default(); TEMPLATE_DEPTH],
             shapes: Shapes::default(),
+            lists: ListCache::new(),
             keys: Vec::new(),
             values: Vec::new(),
             op_at: 0,
@@ -83,20 +69,8 @@ impl<'a, S: Sink> Machine<'a, S> {
     /// After [`Machine::run`] failed: closes all open containers, innermost first, dropping what is incomplete as the
     /// sink sees fit, and returns what the outermost became.
     pub fn salvage(&mut self) -> Option<Value> {
-        let mut marks = Vec::new();
-        while !self.marks.is_empty() {
-            self.restore_keys();
-            marks.push(self.level.at);
-            self.pop_mark("salvage").ok()?;
-            // Keys put back below move every mark above.
-            let before = self.stack.len();
-            self.restore_keys();
-            let moved = self.stack.len() - before;
-            for at in &mut marks {
-                *at += moved;
-            }
-        }
-        marks.reverse();
+        let marks = std::mem::take(&mut self.marks);
+        self.floor = 0;
         crate::salvage::salvage(&mut self.sink, &mut self.stack, &marks)
     }
 
@@ -118,43 +92,41 @@ impl<'a, S: Sink> Machine<'a, S> {
     #[inline(always)]
     fn execute(&mut self, cursor: &mut Cursor<'a>) -> Result<Value, ErrorKind> {
         loop {
-            if self.stack.len() == self.watch {
-                self.try_key(cursor);
-            }
             self.op_at = cursor.pos;
             match cursor.byte("the next opcode")? {
                 op::BINGET => {
-                    let index = cursor.byte("BINGET")?;
-                    self.push(self.memo.get(u64::from(index))?)?;
+                    let index = u32::from(cursor.byte("BINGET")?);
+                    self.push(self.memo.get(index)?)?;
                 }
                 op::LONG_BINGET => {
                     let index = u32::from_le_bytes(cursor.array("LONG_BINGET")?);
-                    self.push(self.memo.get(u64::from(index))?)?;
+                    self.push(self.memo.get(index)?)?;
                 }
                 op::MEMOIZE => {
                     self.need(1, "MEMOIZE")?;
                     let top = self.stack.len() - 1;
-                    let index = self.memo.push(self.stack[top])?;
-                    if let Value::Ref(r) = &mut self.stack[top] {
-                        r.memo = index;
+                    let value = self.stack[top];
+                    let index = self.memo.push(value)?;
+                    if let Some(r) = value.as_ref() {
+                        self.stack[top] = Value::through(r, index);
                     }
                 }
                 op::BININT1 => {
                     let n = cursor.byte("BININT1")?;
-                    self.push(Value::Int(i64::from(n)))?;
+                    self.push(Value::int(i64::from(n)))?;
                 }
                 op::BININT2 => {
                     let n = u16::from_le_bytes(cursor.array("BININT2")?);
-                    self.push(Value::Int(i64::from(n)))?;
+                    self.push(Value::int(i64::from(n)))?;
                 }
                 op::BININT => {
                     let n = i32::from_le_bytes(cursor.array("BININT")?);
-                    self.push(Value::Int(i64::from(n)))?;
+                    self.push(Value::int(i64::from(n)))?;
                 }
                 op::LONG1 => self.long1(cursor)?,
                 op::MARK => self.mark()?,
-                op::EMPTY_DICT => self.push(Value::Ref(Ref::EMPTY_DICT))?,
-                op::EMPTY_LIST | op::EMPTY_SET => self.push(Value::Ref(Ref::EMPTY_LIST))?,
+                op::EMPTY_DICT => cursor.pos = self.dicts(cursor.pos)?,
+                op::EMPTY_LIST => self.push(Value::of(Ref::EMPTY_LIST))?,
                 op::SHORT_BINUNICODE => {
                     let len = cursor.byte("SHORT_BINUNICODE")?;
                     let text = cursor.bytes(u64::from(len), "a text")?;
@@ -165,9 +137,9 @@ impl<'a, S: Sink> Machine<'a, S> {
                 op::APPEND => self.append_one()?,
                 op::SETITEM => self.set_one()?,
                 op::TUPLE2 => self.tuple_of(2, "TUPLE2")?,
-                op::NONE => self.push(Value::None)?,
-                op::NEWTRUE => self.push(Value::Bool(true))?,
-                op::NEWFALSE => self.push(Value::Bool(false))?,
+                op::NONE => self.push(Value::NONE)?,
+                op::NEWTRUE => self.push(Value::bool(true))?,
+                op::NEWFALSE => self.push(Value::bool(false))?,
                 op::BINUNICODE => {
                     let len = u32::from_le_bytes(cursor.array("BINUNICODE")?);
                     let text = cursor.bytes(u64::from(len), "a text")?;
@@ -232,7 +204,7 @@ impl<'a, S: Sink> Machine<'a, S> {
                     _ => u64::from_le_bytes(cursor.array("BINBYTES8")?),
                 };
                 cursor.bytes(len, "bytes")?;
-                self.push(Value::Bytes)?;
+                self.push(Value::BYTES)?;
             }
             op::LONG4 => {
                 let len = u32::from_le_bytes(cursor.array("LONG4")?);
@@ -253,9 +225,10 @@ impl<'a, S: Sink> Machine<'a, S> {
             }
             op::BINFLOAT => {
                 let bits = u64::from_be_bytes(cursor.array("BINFLOAT")?);
-                self.push(Value::Float(f64::from_bits(bits)))?;
+                self.push(Value::float(f64::from_bits(bits)))?;
             }
-            op::EMPTY_TUPLE => self.push(Value::EmptyTuple)?,
+            op::EMPTY_SET => self.push(Value::of(Ref::EMPTY_LIST))?,
+            op::EMPTY_TUPLE => self.push(Value::EMPTY_TUPLE)?,
             op::TUPLE1 => self.tuple_of(1, "TUPLE1")?,
             op::TUPLE3 => self.tuple_of(3, "TUPLE3")?,
             op::TUPLE | op::FROZENSET => self.tuple()?,
@@ -263,15 +236,15 @@ impl<'a, S: Sink> Machine<'a, S> {
             op::DICT => self.list_or_dict(true)?,
             op::GET => {
                 let index = memo_index(cursor.line("GET")?, "GET")?;
-                self.push(self.memo.get(index)?)?;
+                let slot = u32::try_from(index).map_err(|_| ErrorKind::NoMemo(index))?;
+                self.push(self.memo.get(slot)?)?;
             }
             op::PUT => {
                 let index = memo_index(cursor.line("PUT")?, "PUT")?;
                 self.put(index, "PUT")?;
             }
             op::POP => {
-                self.restore_keys();
-                if self.stack.len() == self.level.at {
+                if self.stack.len() == self.floor && !self.marks.is_empty() {
                     self.pop_mark("POP")?;
                 } else {
                     self.need(1, "POP")?;
@@ -279,7 +252,7 @@ impl<'a, S: Sink> Machine<'a, S> {
                 }
             }
             op::POP_MARK => {
-                let at = self.open_mark("POP_MARK")?;
+                let at = self.pop_mark("POP_MARK")?;
                 self.stack.truncate(at);
             }
             op::DUP => {
@@ -301,27 +274,17 @@ impl<'a, S: Sink> Machine<'a, S> {
     }
 
     #[inline(always)]
-    fn push(&mut self, value: Value) -> Result<(), ErrorKind> {
+    pub(crate) fn push(&mut self, value: Value) -> Result<(), ErrorKind> {
         if self.stack.len() == self.stack.capacity() {
-            self.grow()?;
+            grow(&mut self.stack, self.stack_cap)?;
         }
         self.stack.push(value);
         Ok(())
     }
 
-    #[cold]
-    #[inline(never)]
-    fn grow(&mut self) -> Result<(), ErrorKind> {
-        if self.stack.len() >= self.stack_cap {
-            return Err(ErrorKind::TooManyValues);
-        }
-        self.stack.reserve(64);
-        Ok(())
-    }
-
     #[inline(always)]
     fn push_text(&mut self, text: &[u8]) -> Result<(), ErrorKind> {
-        let index = self.sink.text(text).map_err(|r| ErrorKind::Sink(r.0))?;
+        let index = self.sink.text(text)?;
         self.push(Value::text(index))
     }
 
@@ -334,7 +297,7 @@ impl<'a, S: Sink> Machine<'a, S> {
                 let unused = 64 - 8 * u32::from(len);
                 let value = ((ahead >> 8) << unused) as i64 >> unused;
                 cursor.pos += 1 + usize::from(len);
-                return self.push(Value::Int(value));
+                return self.push(Value::int(value));
             }
         }
         let len = cursor.byte("LONG1")?;
@@ -344,151 +307,58 @@ impl<'a, S: Sink> Machine<'a, S> {
 
     /// Makes sure that the `count` topmost values may be consumed.
     #[inline(always)]
-    fn need(&mut self, count: usize, op: &'static str) -> Result<(), ErrorKind> {
-        if self.stack.len() < self.floor + count { self.need_slow(count, op) } else { Ok(()) }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn need_slow(&mut self, count: usize, op: &'static str) -> Result<(), ErrorKind> {
-        self.restore_keys();
+    fn need(&self, count: usize, op: &'static str) -> Result<(), ErrorKind> {
         if self.stack.len() < self.floor + count { Err(ErrorKind::TooFewValues(op)) } else { Ok(()) }
     }
 
-    /// Steps over the next key of the template if it stands here.
-    #[inline(always)]
-    fn try_key(&mut self, cursor: &mut Cursor<'a>) {
-        let key = self.templates.get(self.level.template as usize).and_then(|t| t.keys.get(self.level.matched as usize));
-        if let (Some(key), Some(ahead)) = (key, cursor.peek_u64())
-            && ahead & key.mask == key.bits
-        {
-            cursor.pos += usize::from(key.len);
-            self.level.matched += 1;
-            self.floor = self.watch;
-            self.watch += 1;
-        }
-    }
-
-    /// Puts the keys that the template left out back between the values of the innermost level.
-    #[cold]
-    fn restore_keys(&mut self) {
-        let Level { at, template, matched } = self.level;
-        if let Some(template) = self.templates.get(template as usize) {
-            let mut values = self.stack.split_off(at).into_iter();
-            for key in template.texts.iter().take(matched as usize) {
-                self.stack.push(Value::text(*key));
-                self.stack.extend(values.next());
-            }
-            self.stack.extend(values);
-        }
-        self.enter(Level { at, template: NO_TEMPLATE, matched: 0 });
-    }
-
-    /// Makes `level` the innermost.
-    #[inline(always)]
-    fn enter(&mut self, level: Level) {
-        self.level = level;
-        if level.template == NO_TEMPLATE {
-            self.floor = level.at;
-            self.watch = usize::MAX;
-        } else {
-            self.watch = level.at + level.matched as usize;
-            self.floor = level.at.max(self.watch.saturating_sub(1));
-        }
-    }
-
-    #[inline(always)]
-    fn mark(&mut self) -> Result<(), ErrorKind> {
-        let depth = self.marks.len();
-        if depth >= self.depth_cap {
+    pub(crate) fn mark(&mut self) -> Result<(), ErrorKind> {
+        if self.marks.len() >= self.depth_cap {
             return Err(ErrorKind::TooDeep(self.depth_cap));
         }
-        let at = self.stack.len();
-        let opens_dict = at > self.floor && self.stack[at - 1] == Value::Ref(Ref::EMPTY_DICT);
-        let has_template = opens_dict && self.templates.get(depth).is_some_and(|t| !t.keys.is_empty());
-        self.marks.push(self.level);
-        self.enter(Level { at, template: if has_template { depth as u32 } else { NO_TEMPLATE }, matched: 0 });
+        self.floor = self.stack.len();
+        self.marks.push(self.floor);
         Ok(())
     }
 
-    /// Leaves the innermost level; returns the stack height at its mark.
-    #[inline(always)]
+    /// Closes the innermost mark; returns the stack height at it.
     fn pop_mark(&mut self, op: &'static str) -> Result<usize, ErrorKind> {
-        let outer = self.marks.pop().ok_or(ErrorKind::NoMark(op))?;
-        let at = self.level.at;
-        self.enter(outer);
+        let at = self.marks.pop().ok_or(ErrorKind::NoMark(op))?;
+        self.floor = self.marks.last().copied().unwrap_or(0);
         Ok(at)
     }
 
-    /// As `pop_mark`, for opcodes that see the values of a level as they are.
-    #[inline(always)]
-    fn open_mark(&mut self, op: &'static str) -> Result<usize, ErrorKind> {
-        if self.level.template != NO_TEMPLATE {
-            self.restore_keys();
-        }
-        self.pop_mark(op)
-    }
-
-    /// The container below the mark that was at `at`, and where it stands.
-    ///
-    /// Putting left-out keys back moves everything above them, so the place is told anew.
-    #[inline(always)]
-    fn target(&mut self, at: usize, op: &'static str) -> Result<(usize, Ref), ErrorKind> {
-        let above = self.stack.len() - at;
-        self.need(above + 1, op)?;
-        let at = self.stack.len() - above;
-        match self.stack[at - 1] {
-            Value::Ref(r) if r.kind != Kind::TEXT => Ok((at, r)),
+    /// The container whose items begin at `at`.
+    fn target(&self, at: usize, op: &'static str) -> Result<Ref, ErrorKind> {
+        self.need(self.stack.len() - at + 1, op)?;
+        match self.stack[at - 1].as_ref() {
+            Some(r) if r.kind != Kind::TEXT => Ok(r),
             _ => Err(ErrorKind::NotAContainer(op)),
         }
     }
 
-    /// Replaces a container and the items above it by what the sink made of them.
+    /// Replaces a container, whose items begin at `at`, and the items by what the sink made of them.
     #[inline(always)]
-    fn collapse(&mut self, at: usize, target: Ref, made: Ref) -> Result<(), ErrorKind> {
-        self.memo.follow(target.memo, made)?;
+    fn collapse(&mut self, at: usize, made: Ref) -> Result<(), ErrorKind> {
         self.stack.truncate(at);
-        self.stack[at - 1] = Value::Ref(Ref { memo: target.memo, ..made });
-        Ok(())
+        let container = &mut self.stack[at - 1];
+        let memo = container.memo();
+        *container = Value::through(made, memo);
+        self.memo.follow(memo, made)
     }
 
-    #[inline(always)]
     fn set_items(&mut self) -> Result<(), ErrorKind> {
-        let Level { at, template, matched } = self.level;
-        let count = matched as usize;
-        if count > 0 && self.stack.len() == self.watch {
-            let template = &mut self.templates[template as usize];
-            let keys = &template.texts[..count];
-            let shape = match template.shapes[count - 1] {
-                Some(shape) => shape,
-                None => *template.shapes[count - 1].insert(self.shapes.intern(keys)),
-            };
-            let made = self.sink.row(shape, keys, &self.stack[at..]).map_err(|r| ErrorKind::Sink(r.0))?;
-            self.pop_mark("SETITEMS")?;
-            // A template is used only above an empty dict.
-            let memo = self.stack[at - 1].as_ref().map_or(NO_MEMO, |r| r.memo);
-            return self.collapse(at, Ref { memo, ..Ref::EMPTY_DICT }, made);
-        }
-        self.set_items_slow()
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn set_items_slow(&mut self) -> Result<(), ErrorKind> {
-        let depth = self.marks.len().wrapping_sub(1);
-        let at = self.open_mark("SETITEMS")?;
-        let (at, target) = self.target(at, "SETITEMS")?;
+        let at = self.pop_mark("SETITEMS")?;
+        let target = self.target(at, "SETITEMS")?;
         if self.stack.len() == at {
             return Ok(());
         }
         let made = self.dict(target, at, "SETITEMS")?;
         if target == Ref::EMPTY_DICT
-            && let Some(slot) = self.templates.get_mut(depth)
-            && let Some(template) = Template::of(&self.stack[at..])
+            && let Some(template) = self.templates.get_mut(self.marks.len())
         {
-            *slot = template;
+            template.learn(&self.stack[at..]);
         }
-        self.collapse(at, target, made)
+        self.collapse(at, made)
     }
 
     /// Hands the items above `at`, keys and values in turn, to the sink.
@@ -507,54 +377,55 @@ impl<'a, S: Sink> Machine<'a, S> {
         } else {
             self.sink.dict(target, items)
         };
-        made.map_err(|r| ErrorKind::Sink(r.0))
+        Ok(made?)
     }
 
-    #[inline(always)]
     fn append_items(&mut self) -> Result<(), ErrorKind> {
-        let at = self.open_mark("APPENDS")?;
-        let (at, target) = self.target(at, "APPENDS")?;
+        let at = self.pop_mark("APPENDS")?;
+        let target = self.target(at, "APPENDS")?;
         if self.stack.len() == at {
             return Ok(());
         }
-        let made = self.sink.list(target, &self.stack[at..]).map_err(|r| ErrorKind::Sink(r.0))?;
-        self.collapse(at, target, made)
+        let made = self.sink.list(target, &self.stack[at..])?;
+        self.collapse(at, made)
     }
 
     fn append_one(&mut self) -> Result<(), ErrorKind> {
         self.need(2, "APPEND")?;
-        let (at, target) = self.target(self.stack.len() - 1, "APPEND")?;
-        let made = self.sink.list(target, &self.stack[at..]).map_err(|r| ErrorKind::Sink(r.0))?;
-        self.collapse(at, target, made)
+        let at = self.stack.len() - 1;
+        let target = self.target(at, "APPEND")?;
+        let made = self.sink.list(target, &self.stack[at..])?;
+        self.collapse(at, made)
     }
 
     fn set_one(&mut self) -> Result<(), ErrorKind> {
         self.need(3, "SETITEM")?;
-        let (at, target) = self.target(self.stack.len() - 2, "SETITEM")?;
+        let at = self.stack.len() - 2;
+        let target = self.target(at, "SETITEM")?;
         // One item at a time is how protocol 0 writes every dict: what it will be is not known before the last.
-        let made = self.sink.dict(target, &self.stack[at..]).map_err(|r| ErrorKind::Sink(r.0))?;
-        self.collapse(at, target, made)
+        let made = self.sink.dict(target, &self.stack[at..])?;
+        self.collapse(at, made)
     }
 
     fn list_or_dict(&mut self, is_dict: bool) -> Result<(), ErrorKind> {
         let op = if is_dict { "DICT" } else { "LIST" };
-        let at = self.open_mark(op)?;
+        let at = self.pop_mark(op)?;
         let empty = if is_dict { Ref::EMPTY_DICT } else { Ref::EMPTY_LIST };
         let made = if self.stack.len() == at {
             empty
         } else if is_dict {
             self.dict(empty, at, op)?
         } else {
-            self.sink.list(empty, &self.stack[at..]).map_err(|r| ErrorKind::Sink(r.0))?
+            self.sink.list(empty, &self.stack[at..])?
         };
         self.stack.truncate(at);
-        self.push(Value::Ref(made))
+        self.push(Value::of(made))
     }
 
     fn tuple(&mut self) -> Result<(), ErrorKind> {
-        let at = self.open_mark("TUPLE")?;
+        let at = self.pop_mark("TUPLE")?;
         if self.stack.len() == at {
-            return self.push(Value::EmptyTuple);
+            return self.push(Value::EMPTY_TUPLE);
         }
         self.tuple_at(at)
     }
@@ -567,10 +438,9 @@ impl<'a, S: Sink> Machine<'a, S> {
 
     fn tuple_at(&mut self, at: usize) -> Result<(), ErrorKind> {
         let items = &self.stack[at..];
-        let made = if items == [Value::Callable(Callable::Factory)] {
-            Value::Callable(Callable::FactoryArgs)
-        } else {
-            Value::Ref(self.sink.tuple(items).map_err(|r| ErrorKind::Sink(r.0))?)
+        let made = match items {
+            [only] if only.item() == Item::Callable(Callable::Factory) => Value::callable(Callable::FactoryArgs),
+            _ => Value::of(self.sink.tuple(items)?),
         };
         self.stack.truncate(at);
         self.push(made)
@@ -583,9 +453,10 @@ impl<'a, S: Sink> Machine<'a, S> {
         if overwrote {
             // Bytes of known keys may mean something else from here on.
             self.templates.iter_mut().for_each(Template::retire);
+            self.lists.clear();
         }
-        if let Value::Ref(r) = &mut self.stack[top] {
-            r.memo = index;
+        if let Some(r) = self.stack[top].as_ref() {
+            self.stack[top] = Value::through(r, index);
         }
         Ok(())
     }
@@ -605,10 +476,10 @@ impl<'a, S: Sink> Machine<'a, S> {
     fn reduce(&mut self) -> Result<(), ErrorKind> {
         self.need(2, "REDUCE")?;
         let at = self.stack.len() - 2;
-        match (self.stack[at], self.stack[at + 1]) {
-            (Value::Callable(Callable::Dict), Value::EmptyTuple | Value::Callable(Callable::FactoryArgs)) => {
+        match (self.stack[at].item(), self.stack[at + 1].item()) {
+            (Item::Callable(Callable::Dict), Item::EmptyTuple | Item::Callable(Callable::FactoryArgs)) => {
                 self.stack.truncate(at);
-                self.push(Value::Ref(Ref::EMPTY_DICT))
+                self.push(Value::of(Ref::EMPTY_DICT))
             }
             _ => Err(ErrorKind::Code("REDUCE")),
         }
@@ -623,19 +494,29 @@ impl<'a, S: Sink> Machine<'a, S> {
     }
 }
 
+#[cold]
+#[inline(never)]
+pub(crate) fn grow(stack: &mut Vec<Value>, cap: usize) -> Result<(), ErrorKind> {
+    if stack.len() >= cap {
+        return Err(ErrorKind::TooManyValues);
+    }
+    stack.reserve(64);
+    Ok(())
+}
+
 fn memo_index(line: &[u8], op: &'static str) -> Result<u64, ErrorKind> {
     match number::decimal(line, false) {
-        Ok(Value::Int(n)) if n >= 0 => Ok(n as u64),
-        _ => Err(ErrorKind::Malformed(op)),
+        Ok(value) => value.as_int().and_then(|n| u64::try_from(n).ok()).ok_or(ErrorKind::Malformed(op)),
+        Err(_) => Err(ErrorKind::Malformed(op)),
     }
 }
 
 /// A global that reads as data, or the refusal.
 fn global(module: &str, name: &str) -> Result<Value, ErrorKind> {
     match (module, name) {
-        ("collections", "OrderedDict" | "defaultdict") => Ok(Value::Callable(Callable::Dict)),
+        ("collections", "OrderedDict" | "defaultdict") => Ok(Value::callable(Callable::Dict)),
         ("builtins" | "__builtin__", "int" | "float" | "list" | "dict" | "set" | "str" | "tuple") => {
-            Ok(Value::Callable(Callable::Factory))
+            Ok(Value::callable(Callable::Factory))
         }
         _ => Err(ErrorKind::Global(format!("{module}.{name}"))),
     }

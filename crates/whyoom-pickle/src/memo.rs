@@ -24,15 +24,21 @@ impl Memo {
         Self { entries: Vec::new(), wide: Vec::new(), cap }
     }
 
-    #[inline]
+    /// Index that the next implicit store gets.
+    pub(crate) const fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline(always)]
     fn pack(&mut self, value: Value) -> Result<u32, ErrorKind> {
-        match value {
-            Value::Ref(r) if r.index <= INDEX_MASK => Ok(u32::from(r.kind.0) << KIND_SHIFT | r.index),
+        match value.as_ref() {
+            Some(r) if r.index <= INDEX_MASK => Ok(u32::from(r.kind.0) << KIND_SHIFT | r.index),
             _ => self.pack_wide(value),
         }
     }
 
     #[cold]
+    #[inline(never)]
     fn pack_wide(&mut self, value: Value) -> Result<u32, ErrorKind> {
         let at = self.wide.len() as u32;
         if at >= INDEX_MASK {
@@ -43,7 +49,7 @@ impl Memo {
     }
 
     /// Stores at the next free index (`MEMOIZE`).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, value: Value) -> Result<u32, ErrorKind> {
         let at = self.entries.len();
         if at >= self.cap {
@@ -69,32 +75,32 @@ impl Memo {
     }
 
     /// Lets slot `index` follow a container that got its items.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn follow(&mut self, index: u32, now: Ref) -> Result<(), ErrorKind> {
         if index != NO_MEMO && (index as usize) < self.entries.len() {
-            self.entries[index as usize] = self.pack(Value::Ref(now))?;
+            self.entries[index as usize] = self.pack(Value::of(now))?;
         }
         Ok(())
     }
 
     /// Reads slot `index`.
-    #[inline]
-    pub(crate) fn get(&self, index: u64) -> Result<Value, ErrorKind> {
-        let entry = usize::try_from(index).ok().and_then(|i| self.entries.get(i)).copied().unwrap_or(UNSET);
-        let kind = entry >> KIND_SHIFT;
-        if kind != SPECIAL {
-            let kind = Kind(kind as u8);
-            return Ok(Value::Ref(Ref { index: entry & INDEX_MASK, memo: index as u32, kind }));
+    #[inline(always)]
+    pub(crate) fn get(&self, index: u32) -> Result<Value, ErrorKind> {
+        match self.entries.get(index as usize) {
+            Some(entry) if entry >> KIND_SHIFT != SPECIAL => {
+                let kind = Kind((entry >> KIND_SHIFT) as u8);
+                Ok(Value::through(Ref::new(kind, entry & INDEX_MASK), index))
+            }
+            other => self.get_wide(index, other.copied().unwrap_or(UNSET)),
         }
-        self.get_wide(index, entry)
     }
 
     #[cold]
-    fn get_wide(&self, index: u64, entry: u32) -> Result<Value, ErrorKind> {
+    #[inline(never)]
+    fn get_wide(&self, index: u32, entry: u32) -> Result<Value, ErrorKind> {
         match self.wide.get((entry & INDEX_MASK) as usize) {
-            Some(Value::Ref(r)) if entry != UNSET => Ok(Value::Ref(Ref { memo: index as u32, ..*r })),
-            Some(value) if entry != UNSET => Ok(*value),
-            _ => Err(ErrorKind::NoMemo(index)),
+            Some(value) if entry != UNSET => Ok(value.as_ref().map_or(*value, |r| Value::through(r, index))),
+            _ => Err(ErrorKind::NoMemo(u64::from(index))),
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::{ErrorKind, Value};
 
 /// Little-endian two's complement of any length. What does not fit 64 bits saturates.
 pub(crate) fn long(bytes: &[u8]) -> Value {
-    let Some(last) = bytes.last() else { return Value::Int(0) };
+    let Some(last) = bytes.last() else { return Value::int(0) };
     let negative = last & 0x80 != 0;
     let fill = if negative { 0xFF } else { 0 };
     let (low, high) = bytes.split_at(bytes.len().min(8));
@@ -13,10 +13,10 @@ pub(crate) fn long(bytes: &[u8]) -> Value {
     let fits = high.iter().all(|b| *b == fill);
     let low = u64::from_le_bytes(eight);
     match (negative, fits) {
-        (false, true) => i64::try_from(low).map_or(Value::Big(low), Value::Int),
-        (true, true) if low >> 63 == 1 => Value::Int(low as i64),
-        (true, _) => Value::Int(i64::MIN),
-        (false, false) => Value::Big(u64::MAX),
+        (false, true) => Value::unsigned(low),
+        (true, true) if low >> 63 == 1 => Value::int(low as i64),
+        (true, _) => Value::int(i64::MIN),
+        (false, false) => Value::unsigned(u64::MAX),
     }
 }
 
@@ -24,10 +24,10 @@ pub(crate) fn long(bytes: &[u8]) -> Value {
 pub(crate) fn decimal(line: &[u8], is_int: bool) -> Result<Value, ErrorKind> {
     let op = if is_int { "INT" } else { "LONG" };
     if is_int && line == b"00" {
-        return Ok(Value::Bool(false));
+        return Ok(Value::bool(false));
     }
     if is_int && line == b"01" {
-        return Ok(Value::Bool(true));
+        return Ok(Value::bool(true));
     }
     let line = line.trim_ascii();
     let line = line.strip_suffix(b"L").unwrap_or(line);
@@ -40,17 +40,17 @@ pub(crate) fn decimal(line: &[u8], is_int: bool) -> Result<Value, ErrorKind> {
     }
     let magnitude = digits.iter().fold(0u64, |n, d| n.saturating_mul(10).saturating_add(u64::from(d - b'0')));
     Ok(match (negative, i64::try_from(magnitude)) {
-        (false, Ok(n)) => Value::Int(n),
-        (false, Err(_)) => Value::Big(magnitude),
-        (true, Ok(n)) => Value::Int(-n),
-        (true, Err(_)) => Value::Int(i64::MIN),
+        (false, Ok(n)) => Value::int(n),
+        (false, Err(_)) => Value::unsigned(magnitude),
+        (true, Ok(n)) => Value::int(-n),
+        (true, Err(_)) => Value::int(i64::MIN),
     })
 }
 
 /// Argument of `FLOAT`.
 pub(crate) fn float(line: &[u8]) -> Result<Value, ErrorKind> {
     let text = std::str::from_utf8(line).map_err(|_| ErrorKind::Malformed("FLOAT"))?;
-    text.trim().parse().map(Value::Float).map_err(|_| ErrorKind::Malformed("FLOAT"))
+    text.trim().parse().map(Value::float).map_err(|_| ErrorKind::Malformed("FLOAT"))
 }
 
 /// Argument of `UNICODE`: Latin-1 with `\uXXXX` and `\UXXXXXXXX`. Lone surrogates become U+FFFD.

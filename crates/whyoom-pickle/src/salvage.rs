@@ -11,7 +11,7 @@ pub(crate) fn salvage<S: Sink>(sink: &mut S, stack: &mut Vec<Value>, marks: &[us
         if at == 0 || at > stack.len() {
             continue;
         }
-        let Value::Ref(target) = stack[at - 1] else {
+        let Some(target) = stack[at - 1].as_ref() else {
             stack.truncate(at - 1);
             continue;
         };
@@ -21,14 +21,14 @@ pub(crate) fn salvage<S: Sink>(sink: &mut S, stack: &mut Vec<Value>, marks: &[us
         }
         let made = sink.salvage(target, &stack[at..]);
         stack.truncate(at - 1);
-        stack.extend(made.map(Value::Ref));
+        stack.extend(made.map(Value::of));
     }
-    if let Some(Value::Ref(target)) = stack.first().copied() {
+    if let Some(target) = stack.first().and_then(|v| v.as_ref()) {
         fold(sink, stack, 1);
         if stack.len() > 1 {
             let made = sink.salvage(target, &stack[1..]);
             stack.clear();
-            stack.extend(made.map(Value::Ref));
+            stack.extend(made.map(Value::of));
         }
     }
     stack.first().copied()
@@ -53,9 +53,9 @@ fn fold<S: Sink>(sink: &mut S, stack: &mut Vec<Value>, at: usize) {
     }
     while stack.len() > end {
         let item = stack.pop();
-        let (Some(item), Some(Value::Ref(target))) = (item, stack.pop()) else { return };
+        let (Some(item), Some(target)) = (item, stack.pop().and_then(Value::as_ref)) else { return };
         let made: Option<Ref> = sink.salvage(target, &[item]);
         // Without a value, the key before it stays alone and is passed over.
-        stack.extend(made.map(Value::Ref));
+        stack.extend(made.map(Value::of));
     }
 }

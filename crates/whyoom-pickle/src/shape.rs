@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use crate::op;
 use crate::value::NO_MEMO;
-use crate::{Ref, Value};
+use crate::{Kind, Ref, Value};
 
 /// Number of a distinct sequence of text keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -36,46 +37,90 @@ impl Shapes {
 pub(crate) struct KeyBytes {
     pub(crate) bits: u64,
     pub(crate) mask: u64,
-    pub(crate) len: u8,
+    pub(crate) len: usize,
 }
+
+impl KeyBytes {
+    /// Matches nothing.
+    const NEVER: Self = Self { bits: 1, mask: 0, len: 0 };
+}
+
+/// Longest dict that a template covers, plus one.
+pub(crate) const TEMPLATE_KEYS: usize = 32;
 
 /// The keys of a dict that is expected to come again in the same bytes.
 ///
 /// Dicts of one list repeat their keys, and every writer refers to a repeated key through the memo, so a dict can be
 /// read by comparing bytes instead of pushing and comparing keys.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Template {
-    pub(crate) keys: Vec<KeyBytes>,
+    /// The keys, then [`KeyBytes::NEVER`] to the end.
+    pub(crate) keys: [KeyBytes; TEMPLATE_KEYS],
     pub(crate) texts: Vec<u32>,
+    /// Memo slot of each key.
+    memos: Vec<u32>,
     /// Shape of the first `i + 1` keys.
-    pub(crate) shapes: Vec<Option<ShapeId>>,
+    shapes: Vec<Option<ShapeId>>,
+}
+
+impl Default for Template {
+    fn default() -> Self {
+        Self { keys: [KeyBytes::NEVER; TEMPLATE_KEYS], texts: Vec::new(), memos: Vec::new(), shapes: Vec::new() }
+    }
 }
 
 impl Template {
-    /// Lets no further key match. Keys that were already left out stay known.
+    /// Forgets all.
     pub(crate) fn retire(&mut self) {
-        for key in &mut self.keys {
-            (key.bits, key.mask) = (1, 0);
+        self.keys = [KeyBytes::NEVER; TEMPLATE_KEYS];
+        self.texts.clear();
+        self.memos.clear();
+        self.shapes.clear();
+    }
+
+    /// Becomes the template for a dict whose keys stand at even places of `items`, unless a key did not come from the
+    /// memo.
+    pub(crate) fn learn(&mut self, items: &[Value]) {
+        let keys = || items.iter().step_by(2);
+        if items.len() / 2 >= TEMPLATE_KEYS || keys().any(|k| k.as_text().is_none() || k.memo() == NO_MEMO) {
+            return;
+        }
+        self.retire();
+        for (key, bytes) in keys().zip(&mut self.keys) {
+            let memo = key.memo();
+            *bytes = if let Ok(short) = u8::try_from(memo) {
+                KeyBytes { bits: u64::from(short) << 8 | u64::from(op::BINGET), mask: 0xFFFF, len: 2 }
+            } else {
+                KeyBytes { bits: u64::from(memo) << 8 | u64::from(op::LONG_BINGET), mask: 0xFF_FFFF_FFFF, len: 5 }
+            };
+            self.texts.extend(key.as_text());
+            self.memos.push(memo);
+            self.shapes.push(None);
         }
     }
 
-    /// The template for a dict whose keys stand at even places of `items`; `None` if a key did not come from the memo.
-    pub(crate) fn of(items: &[Value]) -> Option<Self> {
-        let mut template = Self::default();
-        for key in items.iter().step_by(2) {
-            let Value::Ref(Ref { index, memo, .. }) = *key else { return None };
-            if memo == NO_MEMO {
-                return None;
-            }
-            let key = if let Ok(short) = u8::try_from(memo) {
-                KeyBytes { bits: u64::from(short) << 8 | u64::from(b'h'), mask: 0xFFFF, len: 2 }
-            } else {
-                KeyBytes { bits: u64::from(memo) << 8 | u64::from(b'j'), mask: 0xFF_FFFF_FFFF, len: 5 }
-            };
-            template.keys.push(key);
-            template.texts.push(index);
-            template.shapes.push(None);
+    /// Key number `at` as the machine's stack would hold it.
+    pub(crate) fn key(&self, at: usize) -> Option<Value> {
+        let (text, memo) = (self.texts.get(at)?, self.memos.get(at)?);
+        Some(Value::through(Ref::new(Kind::TEXT, *text), *memo))
+    }
+
+    /// The shape of the first `count` keys, which are at least one.
+    #[inline(always)]
+    pub(crate) fn shape(&mut self, count: usize, shapes: &mut Shapes) -> ShapeId {
+        match self.shapes.get(count - 1) {
+            Some(Some(shape)) => *shape,
+            _ => self.new_shape(count, shapes),
         }
-        Some(template)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn new_shape(&mut self, count: usize, shapes: &mut Shapes) -> ShapeId {
+        let shape = shapes.intern(self.texts.get(..count).unwrap_or_default());
+        if let Some(slot) = self.shapes.get_mut(count - 1) {
+            *slot = Some(shape);
+        }
+        shape
     }
 }

@@ -1,10 +1,17 @@
 //! Where closed containers go.
 
-use crate::{Ref, ShapeId, Value};
+use crate::{Kind, Ref, ShapeId, Value};
 
-/// Why a sink will not take something, in a sentence without a full stop.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal(pub String);
+/// Why a sink will not take something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Items for something that is no container of that sort.
+    #[error("items are added to something that does not hold such items")]
+    NotAContainer,
+    /// A table is full.
+    #[error("more than 4294967294 rows of one kind")]
+    Full,
+}
 
 /// Receives containers as they close and keeps of them what it wants.
 ///
@@ -49,6 +56,10 @@ pub trait Sink {
     /// # Errors
     /// If the sink can hold no more.
     fn tuple(&mut self, items: &[Value]) -> Result<Ref, Refusal>;
+
+    /// Whether references of this kind stand for a value that never changes, so that equal lists of equal items of
+    /// such kinds may be the same reference.
+    fn is_interned(&self, kind: Kind) -> bool;
 
     /// The input ended inside this container: `items` is what had been read of it, a dict's keys and values in
     /// turn, possibly with a value missing at the end. Returns what to put in its place, or `None` to drop it.

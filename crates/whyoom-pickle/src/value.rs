@@ -20,27 +20,13 @@ impl Kind {
 }
 
 /// A reference to something interned or collapsed: a kind and an index.
-///
-/// It remembers through which memo slot it came, so that the slot follows when a container gets its items.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ref {
     /// Index within the table of `kind`.
     pub index: u32,
-    pub(crate) memo: u32,
     /// Which table.
     pub kind: Kind,
 }
-
-impl PartialEq for Ref {
-    fn eq(&self, other: &Self) -> bool {
-        self.kind == other.kind && self.index == other.index
-    }
-}
-
-impl Eq for Ref {}
-
-/// "Came through no memo slot."
-pub(crate) const NO_MEMO: u32 = u32::MAX;
 
 impl Ref {
     /// An empty dict.
@@ -50,7 +36,7 @@ impl Ref {
 
     /// A reference to row `index` of table `kind`.
     pub const fn new(kind: Kind, index: u32) -> Self {
-        Self { index, memo: NO_MEMO, kind }
+        Self { index, kind }
     }
 }
 
@@ -65,9 +51,9 @@ pub enum Callable {
     FactoryArgs,
 }
 
-/// One value on the stack.
+/// One value, taken apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Value {
+pub enum Item {
     /// `None`.
     None,
     /// `True` or `False`.
@@ -88,25 +74,162 @@ pub enum Value {
     Ref(Ref),
 }
 
+/// One value on the stack: two words, because an enum's tag and payload are written in pieces that cannot be read
+/// back in one go. [`Value::item`] takes it apart.
+///
+/// A reference also remembers through which memo slot it came, so that the slot follows when a container gets its
+/// items. Equality does not look at that.
+#[derive(Clone, Copy)]
+pub struct Value {
+    /// Tag in the low byte, memo slot in the high half.
+    meta: u64,
+    bits: u64,
+}
+
+const INT: u8 = 0;
+const BIG: u8 = 1;
+const FLOAT: u8 = 2;
+const NONE: u8 = 3;
+const BOOL: u8 = 4;
+const BYTES: u8 = 5;
+const EMPTY_TUPLE: u8 = 6;
+const CALLABLE: u8 = 7;
+/// Tag of kind 0; other kinds follow.
+const REF: u8 = 16;
+
+/// "Came through no memo slot."
+pub(crate) const NO_MEMO: u32 = u32::MAX;
+
 impl Value {
+    /// `None`.
+    pub const NONE: Self = Self::plain(NONE, 0);
+    /// A bytes object.
+    pub const BYTES: Self = Self::plain(BYTES, 0);
+    /// The empty tuple.
+    pub const EMPTY_TUPLE: Self = Self::plain(EMPTY_TUPLE, 0);
+
+    const fn plain(tag: u8, bits: u64) -> Self {
+        Self { meta: tag as u64, bits }
+    }
+
+    /// An integer.
+    #[inline(always)]
+    pub const fn int(n: i64) -> Self {
+        Self::plain(INT, n as u64)
+    }
+
+    /// An integer of 64 unsigned bits.
+    pub const fn unsigned(n: u64) -> Self {
+        if n > i64::MAX as u64 { Self::plain(BIG, n) } else { Self::int(n as i64) }
+    }
+
+    /// A float.
+    pub const fn float(f: f64) -> Self {
+        Self::plain(FLOAT, f.to_bits())
+    }
+
+    /// A truth value.
+    pub const fn bool(b: bool) -> Self {
+        Self::plain(BOOL, b as u64)
+    }
+
+    /// A harmless global.
+    pub const fn callable(c: Callable) -> Self {
+        Self::plain(CALLABLE, c as u64)
+    }
+
     /// Text number `index`.
     pub const fn text(index: u32) -> Self {
-        Self::Ref(Ref::new(Kind::TEXT, index))
+        Self::of(Ref::new(Kind::TEXT, index))
+    }
+
+    /// A reference.
+    #[inline(always)]
+    pub const fn of(r: Ref) -> Self {
+        Self::through(r, NO_MEMO)
+    }
+
+    /// A reference that came through memo slot `memo`.
+    #[inline(always)]
+    pub(crate) const fn through(r: Ref, memo: u32) -> Self {
+        Self { meta: (memo as u64) << 32 | (REF + r.kind.0) as u64, bits: r.index as u64 }
+    }
+
+    /// The memo slot it came through.
+    #[inline(always)]
+    pub(crate) const fn memo(self) -> u32 {
+        (self.meta >> 32) as u32
+    }
+
+    const fn tag(self) -> u8 {
+        self.meta as u8
+    }
+
+    /// What it is.
+    #[inline(always)]
+    pub const fn item(self) -> Item {
+        match self.tag() {
+            INT => Item::Int(self.bits as i64),
+            BIG => Item::Big(self.bits),
+            FLOAT => Item::Float(f64::from_bits(self.bits)),
+            BOOL => Item::Bool(self.bits != 0),
+            NONE => Item::None,
+            BYTES => Item::Bytes,
+            EMPTY_TUPLE => Item::EmptyTuple,
+            CALLABLE => Item::Callable(match self.bits {
+                0 => Callable::Dict,
+                1 => Callable::Factory,
+                _ => Callable::FactoryArgs,
+            }),
+            tag => Item::Ref(Ref::new(Kind(tag.wrapping_sub(REF)), self.bits as u32)),
+        }
+    }
+
+    /// The number, if this is an integer of 64 signed bits.
+    #[inline(always)]
+    pub const fn as_int(self) -> Option<i64> {
+        if self.tag() == INT { Some(self.bits as i64) } else { None }
+    }
+
+    /// The number, if this is an integer: those below zero as two's complement, as the C++ pickler writes addresses.
+    #[inline(always)]
+    pub const fn as_address(self) -> Option<u64> {
+        if self.tag() <= BIG { Some(self.bits) } else { None }
     }
 
     /// The text's index, if this is text.
+    #[inline(always)]
     pub const fn as_text(self) -> Option<u32> {
-        match self {
-            Self::Ref(Ref { kind: Kind::TEXT, index, .. }) => Some(index),
-            _ => None,
-        }
+        self.as_kind(Kind::TEXT)
+    }
+
+    /// The index, if this is a reference of this kind.
+    #[inline(always)]
+    pub const fn as_kind(self, kind: Kind) -> Option<u32> {
+        if self.tag() == REF + kind.0 { Some(self.bits as u32) } else { None }
     }
 
     /// The reference, if this is one.
+    #[inline(always)]
     pub const fn as_ref(self) -> Option<Ref> {
-        match self {
-            Self::Ref(r) => Some(r),
-            _ => None,
-        }
+        if self.tag() >= REF { Some(Ref::new(Kind(self.tag() - REF), self.bits as u32)) } else { None }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        self.item() == other.item()
+    }
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.item().fmt(f)
+    }
+}
+
+impl From<Ref> for Value {
+    fn from(r: Ref) -> Self {
+        Self::of(r)
     }
 }

@@ -3,28 +3,28 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use whyoom_pickle::{Kind, Ref, Value};
+use whyoom_pickle::{Ref, Value};
 
 use crate::collect::{Collector, RawSegment, RowList, kind};
 use crate::{Block, Device, Events, NoteKind, Segment, StrId};
 
 /// Hands each device the trace that the list `traces` has at its index.
 pub(super) fn traces(collector: &mut Collector, traces: Option<Value>, devices: &mut BTreeMap<u32, Device>) {
-    let Some(Value::Ref(r)) = traces else { return };
+    let Some(r) = traces.and_then(Value::as_ref) else { return };
     let lists: Vec<Value> = match r.kind {
         kind::LIST => collector.lists.get(r.index as usize).cloned().unwrap_or_default(),
         // One list of entries instead of one for each device.
-        kind::ROWS => vec![Value::Ref(r)],
+        kind::ROWS => vec![Value::of(r)],
         _ => return,
     };
     let mut wanted: Vec<(u32, RowList)> = Vec::new();
     for (device, list) in lists.iter().enumerate() {
-        match list {
-            Value::Ref(Ref { kind: kind::ROWS, index, .. }) => match collector.row_lists.get_mut(*index as usize) {
+        match list.as_ref() {
+            Some(Ref { kind: kind::ROWS, index }) => match collector.row_lists.get(index as usize) {
                 Some((kind::EVENT, rows)) => wanted.push((device as u32, rows.clone())),
                 _ => odd_trace(collector, device),
             },
-            Value::Ref(Ref { kind: Kind::EMPTY_LIST, .. }) => {}
+            Some(Ref::EMPTY_LIST) => {}
             _ => odd_trace(collector, device),
         }
     }
@@ -90,7 +90,7 @@ fn deal<T: Copy>(column: Vec<T>, wanted: &[(u32, RowList)], mut give: impl FnMut
 
 /// Hands each device its segments and their blocks.
 pub(super) fn segments(collector: &mut Collector, segments: Option<Value>, devices: &mut BTreeMap<u32, Device>) {
-    let Some(Value::Ref(Ref { kind: kind::ROWS, index, .. })) = segments else { return };
+    let Some(index) = segments.and_then(|v| v.as_kind(kind::ROWS)) else { return };
     let Some((kind::SEGMENT, rows)) = collector.row_lists.get(index as usize) else {
         collector.warnings.add("odd_segments", || "`segments` is no list of segments and was left out".to_owned());
         return;

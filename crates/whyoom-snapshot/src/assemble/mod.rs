@@ -7,7 +7,7 @@ mod settings;
 
 use std::collections::BTreeMap;
 
-use whyoom_pickle::{Kind, Ref, Value};
+use whyoom_pickle::{Item, Kind, Ref, Value};
 
 use crate::collect::{Collector, Key, KeySet, RowKind, kind};
 use crate::read::ReadError;
@@ -82,7 +82,7 @@ pub(crate) fn snapshot(
 
 /// Finds the snapshot in `value`: itself, or inside the dicts and lists of a wrapper.
 fn find(collector: &mut Collector, value: Value, is_cut: bool, depth: usize) -> Option<Parts> {
-    let Value::Ref(r) = value else { return None };
+    let r = value.as_ref()?;
     match r.kind {
         Kind::EMPTY_LIST => Some(Parts { segments: Some(value), is_bare_list: true, segments_complete: !is_cut, ..Parts::default() }),
         kind::ROWS => {
@@ -159,7 +159,7 @@ fn overflowed(collector: &mut Collector, value: Value) {
         Some(r) if r.kind == kind::LIST => collector.lists.get(r.index as usize).cloned().unwrap_or_default(),
         _ => vec![value],
     };
-    if flags.contains(&Value::Bool(true)) {
+    if flags.contains(&Value::bool(true)) {
         collector.warnings.add("ring_overflowed", || "the file says that the trace lost its oldest entries to a full ring".to_owned());
     }
 }
@@ -183,7 +183,7 @@ fn unknown_keys(collector: &mut Collector) {
 /// Pinned host memory is recorded beside the devices and not modelled.
 fn host(collector: &mut Collector, parts: &Parts) {
     for (value, what) in [(parts.host_segments, "segments"), (parts.host_traces, "trace entries")] {
-        let Some(Value::Ref(r)) = value else { continue };
+        let Some(r) = value.and_then(Value::as_ref) else { continue };
         let count = match r.kind {
             kind::ROWS => collector.row_lists.get(r.index as usize).map_or(0, |(_, rows)| rows.len()),
             kind::LIST => collector.lists.get(r.index as usize).map_or(0, |list| list.iter().map(|v| rows_in(collector, *v)).sum()),
@@ -205,7 +205,7 @@ fn rows_in(collector: &Collector, value: Value) -> usize {
 }
 
 fn annotations(collector: &mut Collector, value: Option<Value>) -> Vec<Annotation> {
-    let Some(Value::Ref(Ref { kind: kind::ROWS, index, .. })) = value else { return Vec::new() };
+    let Some(index) = value.and_then(|v| v.as_kind(kind::ROWS)) else { return Vec::new() };
     let Some((kind::ANNOTATION, rows)) = collector.row_lists.get(index as usize) else { return Vec::new() };
     let mut annotations: Vec<Annotation> = rows
         .rows()
@@ -218,19 +218,19 @@ fn annotations(collector: &mut Collector, value: Option<Value>) -> Vec<Annotatio
 
 /// What `top` looks like instead of a snapshot.
 fn not_a_snapshot(collector: &Collector, top: Value) -> ReadError {
-    let looks_like = match top {
-        Value::Ref(r) if r.kind == kind::DICT => {
+    let looks_like = match top.item() {
+        Item::Ref(r) if r.kind == kind::DICT => {
             let keys: Vec<String> = collector.items(r).iter().take(5).map(|(k, _)| format!("`{}`", collector.render(*k, 1))).collect();
             format!("a dict with the keys {}", keys.join(", "))
         }
-        Value::Ref(r) if r.kind == Kind::EMPTY_DICT => "an empty dict".to_owned(),
-        Value::Ref(r) if r.kind == kind::LIST || r.kind == kind::PAIR => {
+        Item::Ref(r) if r.kind == Kind::EMPTY_DICT => "an empty dict".to_owned(),
+        Item::Ref(r) if r.kind == kind::LIST || r.kind == kind::PAIR => {
             format!("a list, {}", collector.render(top, 1).chars().take(60).collect::<String>())
         }
-        Value::Ref(r) if r.kind == kind::SEGMENT => "a single segment; dump the whole list".to_owned(),
-        Value::Ref(r) if r.kind == Kind::TEXT => "a pickled text".to_owned(),
-        Value::Ref(_) => "rows of some other tool".to_owned(),
-        other => format!("the pickled value {}", collector.render(other, 1)),
+        Item::Ref(r) if r.kind == kind::SEGMENT => "a single segment; dump the whole list".to_owned(),
+        Item::Ref(r) if r.kind == Kind::TEXT => "a pickled text".to_owned(),
+        Item::Ref(_) => "rows of some other tool".to_owned(),
+        _ => format!("the pickled value {}", collector.render(top, 1)),
     };
     crate::read::not_a_snapshot(&looks_like)
 }

@@ -1,6 +1,6 @@
 //! Dicts without a known meaning, and dicts that are filled bit by bit.
 
-use whyoom_pickle::{Kind, Ref, Refusal, Value};
+use whyoom_pickle::{Item, Kind, Ref, Refusal, Value};
 
 use super::{Collector, KeySet, NO_KEY, Plan, RowKind, Source, kind};
 use crate::StrId;
@@ -65,7 +65,7 @@ impl Collector {
                 self.late_items();
                 Ok(target)
             }
-            _ => Err(Refusal("items are set on something that is no dict".to_owned())),
+            _ => Err(Refusal::NotAContainer),
         }
     }
 
@@ -76,9 +76,9 @@ impl Collector {
 
     /// A dict that was filled bit by bit is used: if it is a row, it becomes one now.
     pub(super) fn settle(&mut self, value: Value) -> Result<Value, Refusal> {
-        let Value::Ref(Ref { kind: kind::DICT, index, .. }) = value else { return Ok(value) };
+        let Some(index) = value.as_kind(kind::DICT) else { return Ok(value) };
         let items = match self.dicts.get_mut(index as usize) {
-            Some(Slot::Row(row)) => return Ok(Value::Ref(*row)),
+            Some(Slot::Row(row)) => return Ok(Value::of(*row)),
             Some(Slot::Items(items)) => std::mem::take(items),
             None => return Ok(value),
         };
@@ -92,7 +92,7 @@ impl Collector {
         let shape = self.settled_shapes.intern(&keys);
         let row = self.row_from(Source::Settled, shape, &keys, &values)?;
         self.dicts[index as usize] = Slot::Row(row);
-        Ok(Value::Ref(row))
+        Ok(Value::of(row))
     }
 
     /// What a dict with these items is.
@@ -121,16 +121,16 @@ impl Collector {
 
     /// `value` as text for people; containers as JSON down to `depth`.
     pub(crate) fn render(&self, value: Value, depth: usize) -> String {
-        match value {
-            Value::None => "null".to_owned(),
-            Value::Bool(b) => b.to_string(),
-            Value::Int(n) => n.to_string(),
-            Value::Big(n) => n.to_string(),
-            Value::Float(f) => f.to_string(),
-            Value::Bytes => "(bytes)".to_owned(),
-            Value::EmptyTuple => "[]".to_owned(),
-            Value::Callable(_) => "(type)".to_owned(),
-            Value::Ref(r) => self.render_ref(r, depth),
+        match value.item() {
+            Item::None => "null".to_owned(),
+            Item::Bool(b) => b.to_string(),
+            Item::Int(n) => n.to_string(),
+            Item::Big(n) => n.to_string(),
+            Item::Float(f) => f.to_string(),
+            Item::Bytes => "(bytes)".to_owned(),
+            Item::EmptyTuple => "[]".to_owned(),
+            Item::Callable(_) => "(type)".to_owned(),
+            Item::Ref(r) => self.render_ref(r, depth),
         }
     }
 

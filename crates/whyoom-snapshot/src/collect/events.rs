@@ -1,6 +1,6 @@
 //! Trace entries.
 
-use whyoom_pickle::{Ref, Refusal, Value};
+use whyoom_pickle::{Item, Ref, Refusal, Value};
 
 use super::{Collector, Key, Plan, kind};
 use crate::{Action, NoteKind, PoolRef, StackId, StrId};
@@ -25,20 +25,27 @@ pub(super) fn action(text: &str) -> Action {
 /// A size or address: the C++ pickler writes addresses as signed numbers.
 #[inline]
 pub(super) fn unsigned(value: Option<Value>) -> Option<u64> {
-    match value? {
-        Value::Int(n) => Some(n as u64),
-        Value::Big(n) => Some(n),
-        Value::Bool(b) => Some(u64::from(b)),
-        Value::Float(f) if f >= 0.0 => Some(f as u64),
+    let value = value?;
+    match value.as_address() {
+        None => unsigned_of_other(value),
+        number => number,
+    }
+}
+
+#[cold]
+fn unsigned_of_other(value: Value) -> Option<u64> {
+    match value.item() {
+        Item::Bool(b) => Some(u64::from(b)),
+        Item::Float(f) if f >= 0.0 => Some(f as u64),
         _ => None,
     }
 }
 
 #[inline]
 pub(super) fn signed(value: Option<Value>) -> Option<i64> {
-    match value? {
-        Value::Int(n) => Some(n),
-        Value::Float(f) => Some(f as i64),
+    match value?.item() {
+        Item::Int(n) => Some(n),
+        Item::Float(f) => Some(f as i64),
         _ => None,
     }
 }
@@ -48,7 +55,7 @@ impl Collector {
     pub(super) fn event(&mut self, plan: &Plan, values: &[Value]) -> Result<Ref, Refusal> {
         let row = self.events.len();
         if row >= u32::MAX as usize {
-            return Err(Refusal("the trace has more than 4294967295 entries".to_owned()));
+            return Err(Refusal::Full);
         }
         let name = plan.get(Key::Action, values).and_then(Value::as_text);
         let action = name.and_then(|n| self.words.get(n as usize)).map_or(Action::Other, |w| w.action);
@@ -88,10 +95,11 @@ impl Collector {
             self.events.notes.push((row as u32, NoteKind::CompileContext, StrId(context)));
         }
         match plan.get(Key::UserMetadata, values) {
-            None | Some(Value::None) => {}
+            None => {}
             Some(data) => match data.as_text() {
                 Some(0) => {}
                 Some(text) => self.events.notes.push((row as u32, NoteKind::UserMetadata, StrId(text))),
+                None if data == Value::NONE => {}
                 None => self.metadata(row, data),
             },
         }

@@ -1,9 +1,9 @@
 //! Lists of rows, of frames and of anything else, and what is left of containers that the input cut short.
 
-use whyoom_pickle::{Kind, Ref, Refusal, Value};
+use whyoom_pickle::{Item, Kind, Ref, Refusal, Value};
 
 use super::{Collector, RowKind, RowList, kind};
-use crate::FrameId;
+use crate::{FrameId, StackId};
 
 /// Whether rows of this kind are kept in tables of their own.
 const fn is_row(kind: Kind) -> bool {
@@ -15,7 +15,7 @@ impl Collector {
     pub(super) fn pair(&mut self, a: i64, b: i64) -> Result<Ref, Refusal> {
         match self.pairs.intern((a, b), u32::MAX as usize) {
             Some(place) => Ok(Ref::new(kind::PAIR, place)),
-            None => Err(Refusal("too many different pairs of integers".to_owned())),
+            None => Err(Refusal::NotAContainer),
         }
     }
 
@@ -30,7 +30,7 @@ impl Collector {
             }
             kind::FRAMES => {
                 self.scratch.clear();
-                self.scratch.extend_from_slice(self.sequences.frames(target.index));
+                self.scratch.extend(self.stacks.table().frames(StackId(target.index)).map(|(id, _)| id));
                 self.push_frames(items)
             }
             kind::LIST => {
@@ -43,24 +43,24 @@ impl Collector {
             }
             kind::PAIR => {
                 let (a, b) = self.pairs.get(target.index).unwrap_or_default();
-                let all: Vec<Value> = [Value::Int(a), Value::Int(b)].iter().chain(items).copied().collect();
+                let all: Vec<Value> = [Value::int(a), Value::int(b)].iter().chain(items).copied().collect();
                 Ok(self.plain_list(&all))
             }
-            _ => Err(Refusal("items are added to something that is no list".to_owned())),
+            _ => Err(Refusal::NotAContainer),
         }
     }
 
     #[inline]
     fn new_list(&mut self, items: &[Value]) -> Result<Ref, Refusal> {
         let Some(first) = items.first() else { return Ok(Ref::EMPTY_LIST) };
-        match *first {
-            Value::Ref(Ref { kind: kind::FRAME, .. }) => {
+        match first.item() {
+            Item::Ref(Ref { kind: kind::FRAME, .. }) => {
                 self.scratch.clear();
                 self.push_frames(items)
             }
-            Value::Ref(Ref { kind, .. }) if is_row(kind) => self.new_rows(kind, items),
-            Value::Int(a) => match *items {
-                [_, Value::Int(b)] => self.pair(a, b),
+            Item::Ref(Ref { kind, .. }) if is_row(kind) => self.new_rows(kind, items),
+            Item::Int(a) => match items {
+                [_, b] if b.as_int().is_some() => self.pair(a, b.as_int().unwrap_or(0)),
                 _ => Ok(self.plain_list(items)),
             },
             _ => self.new_mixed_list(items),
@@ -94,15 +94,16 @@ impl Collector {
         let kind = *kind;
         let mut rows = std::mem::take(rows);
         for item in items {
-            match *item {
-                Value::Ref(r) if r.kind == kind => rows.push(r.index),
-                other => match self.settle(other)? {
-                    Value::Ref(r) if r.kind == kind => rows.push(r.index),
-                    odd => {
-                        let odd = self.render(odd, 1);
-                        self.warnings.add("odd_item", || format!("a list of rows holds something else, `{odd}`, which was left out"));
-                    }
-                },
+            if let Some(row) = item.as_kind(kind) {
+                rows.push(row);
+                continue;
+            }
+            let settled = self.settle(*item)?;
+            if let Some(row) = settled.as_kind(kind) {
+                rows.push(row);
+            } else {
+                let odd = self.render(settled, 1);
+                self.warnings.add("odd_item", || format!("a list of rows holds something else, `{odd}`, which was left out"));
             }
         }
         self.row_lists[list as usize].1 = rows;
@@ -113,14 +114,18 @@ impl Collector {
     #[inline]
     fn push_frames(&mut self, items: &[Value]) -> Result<Ref, Refusal> {
         for item in items {
-            let Value::Ref(Ref { kind: kind::FRAME, index: frame, .. }) = self.settle(*item)? else {
+            let frame = match item.as_kind(kind::FRAME) {
+                None => self.settle(*item)?.as_kind(kind::FRAME),
+                frame => frame,
+            };
+            let Some(frame) = frame else {
                 self.warnings.add("odd_frames", || "a list of frames holds something else, which was left out".to_owned());
                 continue;
             };
             self.scratch.push(FrameId(frame));
         }
-        let place = self.sequences.intern(&self.scratch, &mut self.stacks);
-        Ok(Ref::new(kind::FRAMES, place))
+        let stack = self.sequences.intern(&self.scratch, &mut self.stacks);
+        Ok(Ref::new(kind::FRAMES, stack.0))
     }
 
     fn plain_list(&mut self, items: &[Value]) -> Ref {

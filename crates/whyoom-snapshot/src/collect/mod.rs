@@ -10,7 +10,7 @@ mod segments;
 mod sequences;
 mod small;
 
-use whyoom_pickle::{Kind, Ref, Refusal, ShapeId, Shapes, Sink, Value};
+use whyoom_pickle::{Item, Kind, Ref, Refusal, ShapeId, Shapes, Sink, Value};
 
 use crate::{Action, Events, FrameId, PoolRef, StackId, StackTableBuilder, StrId, StreamId, StringTableBuilder, Warnings};
 
@@ -26,7 +26,7 @@ pub(crate) mod kind {
     use whyoom_pickle::Kind;
 
     pub(crate) const FRAME: Kind = Kind(Kind::FIRST_FREE.0);
-    /// A list of frames.
+    /// A list of frames; the index is that of its stack.
     pub(crate) const FRAMES: Kind = Kind(Kind::FIRST_FREE.0 + 1);
     pub(crate) const EVENT: Kind = Kind(Kind::FIRST_FREE.0 + 2);
     pub(crate) const BLOCK: Kind = Kind(Kind::FIRST_FREE.0 + 3);
@@ -161,9 +161,9 @@ impl Collector {
     /// The pool that a `(int, int)` value names.
     #[inline]
     fn pool(&mut self, value: Option<Value>) -> PoolRef {
-        match value {
-            Some(Value::Ref(Ref { kind: kind::PAIR, index, .. })) if index == self.last_pool.0 => self.last_pool.1,
-            Some(Value::Ref(Ref { kind: kind::PAIR, index, .. })) => {
+        match value.and_then(|v| v.as_kind(kind::PAIR)) {
+            Some(index) if index == self.last_pool.0 => self.last_pool.1,
+            Some(index) => {
                 let (a, b) = self.pairs.get(index).unwrap_or_default();
                 let pool = self.pools.intern((a as u64, b as u64), usize::from(u16::MAX)).map(|place| PoolRef(place as u16));
                 let pool = pool.unwrap_or_else(|| {
@@ -175,18 +175,18 @@ impl Collector {
                 self.last_pool = (index, pool);
                 pool
             }
-            _ => PoolRef::UNKNOWN,
+            None => PoolRef::UNKNOWN,
         }
     }
 
     /// The stack that a `frames` value is; `None` without the key.
     #[inline]
     fn stack(&mut self, frames: Option<Value>) -> Option<StackId> {
-        match frames? {
-            Value::Ref(Ref { kind: kind::FRAMES, index, .. }) => Some(self.sequences.stack(index)),
-            Value::Ref(Ref { kind: Kind::EMPTY_LIST, .. }) | Value::EmptyTuple => Some(StackId::EMPTY),
-            Value::Ref(Ref { kind: kind::LIST, index, .. }) => self.stack_of_texts(index),
-            Value::None => None,
+        match frames?.item() {
+            Item::Ref(Ref { kind: kind::FRAMES, index }) => Some(StackId(index)),
+            Item::Ref(Ref::EMPTY_LIST) | Item::EmptyTuple => Some(StackId::EMPTY),
+            Item::Ref(Ref { kind: kind::LIST, index }) => self.stack_of_texts(index),
+            Item::None => None,
             _ => {
                 self.warnings.add("odd_frames", || "a `frames` value is no list of frames and was left out".to_owned());
                 None
@@ -201,7 +201,7 @@ impl Collector {
             self.new_plan(source, at, keys, values);
         }
         let Some(mut plan) = self.plans[source as usize].get_mut(at).and_then(Option::take) else {
-            return Err(Refusal("the keys of a dict are not known".to_owned()));
+            return Err(Refusal::NotAContainer);
         };
         plan.rows += 1;
         let made = self.row_of(&plan, keys, values);
@@ -258,10 +258,16 @@ impl Sink for Collector {
 
     #[inline]
     fn tuple(&mut self, items: &[Value]) -> Result<Ref, Refusal> {
-        if let [Value::Int(a), Value::Int(b)] = *items {
+        if let [a, b] = items
+            && let (Some(a), Some(b)) = (a.as_int(), b.as_int())
+        {
             return self.pair(a, b);
         }
         self.extend_list(Ref::EMPTY_LIST, items)
+    }
+
+    fn is_interned(&self, kind: Kind) -> bool {
+        matches!(kind, kind::FRAME | kind::FRAMES | kind::PAIR)
     }
 
     fn salvage(&mut self, target: Ref, items: &[Value]) -> Option<Ref> {
@@ -272,11 +278,17 @@ impl Sink for Collector {
 /// A text of at most seven bytes and its length as one number.
 #[inline]
 fn short_text(text: &[u8]) -> Option<u64> {
-    if text.len() > 7 {
-        return None;
-    }
-    let mut bytes = [0; 8];
-    bytes[..text.len()].copy_from_slice(text);
-    bytes[7] = text.len() as u8;
-    Some(u64::from_le_bytes(bytes))
+    // Overlapping reads instead of a copy of variable length.
+    let word = match *text {
+        [] => 0,
+        [a] => u64::from(a),
+        [a, b] => u64::from(u16::from_le_bytes([a, b])),
+        [a, b, c] => u64::from(u32::from_le_bytes([a, b, c, 0])),
+        [a, b, c, d, ..] if text.len() <= 7 => {
+            let last = text.last_chunk::<4>().map_or(0, |l| u32::from_le_bytes(*l));
+            u64::from(u32::from_le_bytes([a, b, c, d])) | u64::from(last) << (8 * (text.len() - 4))
+        }
+        _ => return None,
+    };
+    Some(word | (text.len() as u64) << 56)
 }

@@ -8,9 +8,10 @@ use crate::{BlockState, Frame, PoolRef, StackId, StrId};
 
 impl Collector {
     pub(super) fn segment(&mut self, plan: &Plan, values: &[Value]) -> Ref {
-        let blocks = match plan.get(Key::Blocks, values) {
-            Some(Value::Ref(Ref { kind: kind::ROWS, index, .. })) => Some(index),
-            Some(Value::Ref(Ref { kind: Kind::EMPTY_LIST, .. })) => None,
+        let blocks = plan.get(Key::Blocks, values).and_then(Value::as_ref);
+        let blocks = match blocks {
+            Some(Ref { kind: kind::ROWS, index }) => Some(index),
+            Some(Ref::EMPTY_LIST) => None,
             _ => {
                 self.warnings.add("odd_blocks", || "a segment's `blocks` is no list of blocks; the segment reads as one without".to_owned());
                 None
@@ -32,7 +33,7 @@ impl Collector {
             stream: self.stream(stream),
             is_small,
             pool,
-            is_expandable: plan.get(Key::IsExpandable, values) == Some(Value::Bool(true)),
+            is_expandable: plan.get(Key::IsExpandable, values) == Some(Value::bool(true)),
             stack: self.stack(plan.get(Key::Frames, values)),
             blocks,
         };
@@ -60,7 +61,7 @@ impl Collector {
             stack: self.stack(plan.get(Key::Frames, values)),
         };
         // The newest entry comes first and is the block's present owner; the others lived there before.
-        if let Some(Value::Ref(Ref { kind: kind::ROWS, index, .. })) = plan.get(Key::History, values)
+        if let Some(index) = plan.get(Key::History, values).and_then(|v| v.as_kind(kind::ROWS))
             && let Some((kind::HISTORY, list)) = self.row_lists.get(index as usize)
             && let Some(newest) = list.rows().next().and_then(|row| self.history.get(row as usize))
         {
@@ -121,12 +122,12 @@ impl Collector {
         let items = std::mem::take(self.lists.get_mut(list as usize)?);
         let mut stack = StackId::EMPTY;
         for item in items.iter().rev() {
-            let frame = match *item {
-                Value::Ref(Ref { kind: kind::FRAME, index, .. }) => crate::FrameId(index),
-                other => match other.as_text() {
-                    Some(text) => self.stacks.frame(Frame { function: StrId(text), file: StrId(0), line: 0 }),
-                    None => continue,
-                },
+            let frame = match item.as_ref() {
+                Some(Ref { kind: kind::FRAME, index }) => crate::FrameId(index),
+                Some(Ref { kind: Kind::TEXT, index }) => {
+                    self.stacks.frame(Frame { function: StrId(index), file: StrId(0), line: 0 })
+                }
+                _ => continue,
             };
             stack = self.stacks.push(stack, frame);
         }
@@ -136,7 +137,7 @@ impl Collector {
 
     /// `stack` with the C++ frames of 2.0, which are further in than the Python ones.
     pub(super) fn with_cpp_frames(&mut self, stack: Option<StackId>, frames: Value) -> StackId {
-        let Value::Ref(Ref { kind: kind::LIST, index, .. }) = frames else { return stack.unwrap_or(StackId::MISSING) };
+        let Some(index) = frames.as_kind(kind::LIST) else { return stack.unwrap_or(StackId::MISSING) };
         let items = self.lists.get_mut(index as usize).map(std::mem::take).unwrap_or_default();
         let mut joined = stack.unwrap_or(StackId::EMPTY);
         for text in items.iter().rev().filter_map(|v| v.as_text()) {

@@ -18,41 +18,29 @@ struct Sequence {
 #[derive(Debug, Default)]
 pub(crate) struct Sequences {
     frames: Vec<FrameId>,
-    known: Vec<Sequence>,
-    index: HashTable<u32>,
+    index: HashTable<Sequence>,
     hasher: DefaultHashBuilder,
 }
 
 impl Sequences {
-    /// The place of the list `frames`, new or known.
-    pub(crate) fn intern(&mut self, frames: &[FrameId], stacks: &mut StackTableBuilder) -> u32 {
-        let Self { frames: all, known, index, hasher } = self;
-        let slice = |s: &Sequence, all: &[FrameId]| -> std::ops::Range<usize> {
-            let range = s.start as usize..(s.start + s.len) as usize;
-            if range.end <= all.len() { range } else { 0..0 }
-        };
+    /// The stack of `frames`, new or known.
+    pub(crate) fn intern(&mut self, frames: &[FrameId], stacks: &mut StackTableBuilder) -> StackId {
+        let Self { frames: all, index, hasher } = self;
         let hash = hash(*hasher, frames);
-        if let Some(at) = index.find(hash, |at| all[slice(&known[*at as usize], all)] == *frames) {
-            return *at;
+        if let Some(known) = index.find(hash, |s| slice(all, s) == frames) {
+            return known.stack;
         }
-        let at = known.len() as u32;
         let stack = stacks.stack(frames.iter().copied());
-        known.push(Sequence { start: all.len() as u32, len: frames.len() as u32, stack });
+        let (Ok(start), Ok(len)) = (u32::try_from(all.len()), u32::try_from(frames.len())) else { return stack };
         all.extend_from_slice(frames);
-        index.insert_unique(hash, at, |at| self::hash(*hasher, &all[slice(&known[*at as usize], all)]));
-        at
+        index.insert_unique(hash, Sequence { start, len, stack }, |s| self::hash(*hasher, slice(all, s)));
+        stack
     }
+}
 
-    /// The stack of list `at`.
-    pub(crate) fn stack(&self, at: u32) -> StackId {
-        self.known.get(at as usize).map_or(StackId::MISSING, |s| s.stack)
-    }
-
-    /// The frames of list `at`, innermost first.
-    pub(crate) fn frames(&self, at: u32) -> &[FrameId] {
-        let range = self.known.get(at as usize).map(|s| s.start as usize..s.start as usize + s.len as usize);
-        range.and_then(|r| self.frames.get(r)).unwrap_or_default()
-    }
+fn slice<'a>(all: &'a [FrameId], s: &Sequence) -> &'a [FrameId] {
+    let start = s.start as usize;
+    all.get(start..start + s.len as usize).unwrap_or_default()
 }
 
 fn hash(hasher: DefaultHashBuilder, frames: &[FrameId]) -> u64 {
