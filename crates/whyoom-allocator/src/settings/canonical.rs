@@ -86,14 +86,14 @@ impl Writer {
         let value = if mebibytes == MAX_MEBIBYTES {
             // Any negative number becomes the largest size, in every release.
             "-1".to_owned()
-        } else if bytes % MIB == 0 {
+        } else if bytes.is_multiple_of(MIB) {
             mebibytes.to_string()
         } else {
             format!("{bytes} bytes")
         };
         // `std::stoi` up to 2.9.
         let fits = self.release.at_least(2, 10) || mebibytes == MAX_MEBIBYTES || i32::try_from(mebibytes).is_ok();
-        self.item(name, &value, is_allowed && bytes % MIB == 0 && fits)
+        self.item(name, &value, is_allowed && bytes.is_multiple_of(MIB) && fits)
     }
 
     fn divisions(&mut self, table: &[u32; 16]) -> Result<(), Unwritable> {
@@ -129,7 +129,10 @@ fn entry(octave: usize, divisions: u32) -> String {
 /// The list without `>`: what is not listed stays 0.
 fn entries(table: &[u32]) -> String {
     let first = low_run(table);
-    let listed = table.iter().enumerate().filter(|(octave, divisions)| *octave == first || (*octave > first && **divisions != 0));
+    let listed = table
+        .iter()
+        .enumerate()
+        .filter(|(octave, divisions)| *octave == first || (*octave > first && **divisions != 0));
     listed.map(|(octave, divisions)| entry(octave, *divisions)).collect::<Vec<_>>().join(",")
 }
 
@@ -140,7 +143,8 @@ fn entries_with_rest(table: &[u32], release: Release) -> String {
     // `>` begins above the last listed entry; up to 2.9 with it.
     let last_listed = table.len() - run - usize::from(release.at_least(2, 10));
     let first = low_run(table);
-    let listed = (first..last_listed).filter(|octave| *octave == first || table[*octave] != 0).chain([last_listed.max(first)]);
+    let listed =
+        (first..last_listed).filter(|octave| *octave == first || table[*octave] != 0).chain([last_listed.max(first)]);
     let mut list: Vec<_> = listed.map(|octave| entry(octave, table[octave])).collect();
     list.dedup();
     list.push(format!(">:{rest}"));

@@ -181,14 +181,14 @@ impl Draft {
                 format!("`{}` becomes a huge number: `{key}` takes no negative one", shown(&token.text)),
             );
         }
-        self.note_tail(key, token, number);
+        self.note_tail(key, token, &number);
         Ok(number.value)
     }
 
     /// The smallest size of an octave of `roundup_power2_divisions`: `std::stoul` up to 2.9, `std::stoull` from 2.10.
     pub(super) fn boundary(&mut self, key: &Key, token: &Token) -> Result<u64, SettingsError> {
         let number = number::unsigned(&token.text).map_err(|fault| self.not_a_number(key, token, fault))?;
-        self.note_tail(key, token, number);
+        self.note_tail(key, token, &number);
         if !number.value.is_power_of_two() {
             return Err(not_power_of_two(key, token));
         }
@@ -213,7 +213,7 @@ impl Draft {
 
     fn double(&mut self, key: &Key, token: &Token) -> Result<f64, SettingsError> {
         let number = number::double(&token.text).map_err(|fault| self.not_a_number(key, token, fault))?;
-        self.note_tail(key, token, number);
+        self.note_tail(key, token, &number);
         Ok(number.value)
     }
 
@@ -239,7 +239,7 @@ impl Draft {
         Some(if digits.is_some() { Reserve::Gibibytes(value?) } else { Reserve::Fraction(value?) })
     }
 
-    fn note_tail<T>(&mut self, key: &Key, token: &Token, number: Number<T>) {
+    fn note_tail<T>(&mut self, key: &Key, token: &Token, number: &Number<T>) {
         let (read, rest) = token.text.split_at(number.used);
         if !rest.is_empty() {
             let unit = if key.name.ends_with("_mb") { " MiB" } else { "" };

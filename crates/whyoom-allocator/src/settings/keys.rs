@@ -46,7 +46,7 @@ pub(super) enum Layer {
 }
 
 /// One key.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Key {
     /// Its spelling; case matters.
     pub name: &'static str,
@@ -99,9 +99,7 @@ const fn key(name: &'static str, value: ValueKind, target: Target, layer: Layer,
 
 use Layer::{Accelerator, Cuda};
 use Target::{Device, PinnedHost};
-use ValueKind::{
-    Backend, Boolean, Divisions, Fraction, Mebibytes, Reserve, ReserveByClass, Threads, Threshold,
-};
+use ValueKind::{Backend, Boolean, Divisions, Fraction, Mebibytes, Reserve, ReserveByClass, Threads, Threshold};
 
 /// Every key that any release from 1.13 to 2.15 knows, in the order that [`canonical`](super::canonical) writes them.
 ///

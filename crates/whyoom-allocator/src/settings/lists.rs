@@ -27,7 +27,8 @@ pub(super) fn divisions(
     }
     let shared_layer = draft.release.at_least(2, 10);
     let zero = draft.release.at_least(2, 4);
-    let mut table = [0; OCTAVES];
+    // A second list in the string writes over the first one's table.
+    let mut table = draft.settings().roundup_power2_divisions;
     let mut listed: Vec<usize> = Vec::new();
     let mut above = None;
     let mut index = first + 1;
@@ -103,7 +104,8 @@ fn note_gaps(listed: &[usize], above: Option<usize>, at: usize, draft: &mut Draf
         gaps.push(format!("{} MiB and more", 2_u64 << last));
     }
     if !gaps.is_empty() {
-        let message = format!("requests of {} are not rounded up: an entry serves its own octave only", gaps.join(", "));
+        let message =
+            format!("requests of {} are not rounded up: an entry serves its own octave only", gaps.join(", "));
         draft.warn(WarningCode::DivisionsGap, at, message);
     }
 }

@@ -29,18 +29,19 @@ pub(super) fn add(draft: &mut Draft) {
     let fraction = settings.per_process_memory_fraction;
     // `garbage_collect_cached_blocks` runs only where a fraction is set, `c10/cuda/CUDACachingAllocator.cpp`, 1.12; from
     // 2.10 a fraction of 1 is none.
-    if settings.garbage_collection_threshold > 0.0 && !fraction.is_some_and(|fraction| fraction < 1.0) {
-        if let Some(at) = place(draft, "garbage_collection_threshold") {
-            let how = if draft.release.at_least(2, 10) {
-                "set `per_process_memory_fraction` below 1, or call `torch.cuda.set_per_process_memory_fraction`"
-            } else {
-                "call `torch.cuda.set_per_process_memory_fraction`"
-            };
-            let message = format!("the threshold acts only under a memory fraction: {how}");
-            draft.warn(WarningCode::NeedsFraction, at, message);
-        }
+    let is_limited = fraction.is_some_and(|fraction| fraction < 1.0);
+    if let (false, Some(at)) = (is_limited, place(draft, "garbage_collection_threshold")) {
+        let how = if draft.release.at_least(2, 10) {
+            "set `per_process_memory_fraction` below 1, or call `torch.cuda.set_per_process_memory_fraction`"
+        } else {
+            "call `torch.cuda.set_per_process_memory_fraction`"
+        };
+        let message = format!("the threshold acts only under a memory fraction: {how}");
+        draft.warn(WarningCode::NeedsFraction, at, message);
     }
-    if let (Some(true), Some(at)) = (fraction.map(|fraction| fraction <= 0.0), place(draft, "per_process_memory_fraction")) {
+    if let (Some(true), Some(at)) =
+        (fraction.map(|fraction| fraction <= 0.0), place(draft, "per_process_memory_fraction"))
+    {
         draft.warn(WarningCode::NothingAllowed, at, "a memory fraction of 0 refuses every request");
     }
     if let (true, Some(split), Some(at)) =

@@ -153,7 +153,8 @@ fn hexadecimal(bytes: &[u8]) -> Result<Option<(f64, usize)>, NumberFault> {
     let power = scale.saturating_add(power);
     let value = scaled(mantissa as f64, power);
     // Only an underflow that loses bits counts as one.
-    let underflows = value < f64::MIN_POSITIVE && scaled(value, power.saturating_neg()) != mantissa as f64;
+    let is_exact = scaled(value, power.saturating_neg()).to_bits() == (mantissa as f64).to_bits();
+    let underflows = value < f64::MIN_POSITIVE && !is_exact;
     if value.is_infinite() || underflows {
         return Err(NumberFault::OutOfRange);
     }

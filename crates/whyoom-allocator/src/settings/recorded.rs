@@ -33,9 +33,7 @@ impl From<RecordedValues<'_>> for Settings {
             max_split_size: recorded.max_split_size,
             garbage_collection_threshold: recorded.garbage_collection_threshold,
             expandable_segments: recorded.expandable_segments,
-            roundup_power2_divisions: recorded
-                .roundup_power2_divisions
-                .unwrap_or(from_string.roundup_power2_divisions),
+            roundup_power2_divisions: recorded.roundup_power2_divisions.unwrap_or(from_string.roundup_power2_divisions),
             release_lock_on_cudamalloc: recorded
                 .release_lock_on_cudamalloc
                 .unwrap_or(from_string.release_lock_on_cudamalloc),
