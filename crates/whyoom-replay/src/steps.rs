@@ -1,7 +1,7 @@
 //! Steps of the program: from the optimizer's marks, else from its frames, else from the period of its requests.
 
-use crate::program::{Op, Program};
 use crate::trace::Trace;
+use crate::{Op, Program};
 use hashbrown::HashMap;
 use std::ops::Range;
 use whyoom_snapshot::{Action, Events, Snapshot, StackId};
@@ -64,8 +64,10 @@ impl Steps {
         };
         let at = |time: i64| events.time_us.partition_point(|&t| t <= time) as u32;
         let first = marks.iter().filter(|m| m.end < oldest).count();
-        let optimizer: Vec<Range<u32>> = marks[first..].iter().map(|m| at(m.start.saturating_sub(1))..at(m.end)).collect();
-        let has_backward = events.action.iter().zip(&events.stack).any(|(a, s)| *a == Action::Alloc && !shapes.has_python(*s));
+        let optimizer: Vec<Range<u32>> =
+            marks[first..].iter().map(|m| at(m.start.saturating_sub(1))..at(m.end)).collect();
+        let has_backward =
+            events.action.iter().zip(&events.stack).any(|(a, s)| *a == Action::Alloc && !shapes.has_python(*s));
         let mut ends: Vec<u32> = Vec::with_capacity(optimizer.len());
         for window in &optimizer {
             // Several optimizers that step one after the other make one step: no backward lies between them.
@@ -197,7 +199,11 @@ fn optimizer_marks(trace: &Trace<'_>) -> Vec<Range<i64>> {
         }
     }
     // Of optimizers that step equally often the one that steps last ends the step.
-    by_name.into_iter().map(|x| x.2).max_by_key(|steps| (steps.len(), steps.last().map_or(i64::MIN, |s| s.end))).unwrap_or_default()
+    by_name
+        .into_iter()
+        .map(|x| x.2)
+        .max_by_key(|steps| (steps.len(), steps.last().map_or(i64::MIN, |s| s.end)))
+        .unwrap_or_default()
 }
 
 fn has_backward_in(events: &Events, shapes: &StackShapes, range: Range<u32>) -> bool {
@@ -273,7 +279,8 @@ pub fn is_python_frame(file: &str, function: &str) -> bool {
     if file.ends_with(".py") || file.starts_with('<') {
         return true;
     }
-    let is_native = file.is_empty() || file == "??" || NATIVE.iter().any(|end| file.ends_with(end)) || file.contains(".so.");
+    let is_native =
+        file.is_empty() || file == "??" || NATIVE.iter().any(|end| file.ends_with(end)) || file.contains(".so.");
     !is_native && !function.contains("::")
 }
 

@@ -1,0 +1,95 @@
+//! Everything known of one device when its causes are judged.
+
+use crate::in_force::InForce;
+use crate::limit::Limit;
+use crate::remedies::Tried;
+use crate::tables::growth::{self, Growth};
+use crate::tables::ledger::{Ledger, Level};
+use whyoom_replay::{Failure, Recorded};
+
+/// The failing request that the verdict is about: the last `oom` of the trace.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Failing {
+    /// State at the event.
+    pub(crate) state: Failure,
+    /// Step it happened in.
+    pub(crate) step: Option<u64>,
+    /// `oom` entries in the trace.
+    pub(crate) count: u64,
+    /// The program went on for at least a step.
+    pub(crate) went_on: bool,
+}
+
+impl Failing {
+    /// Bytes that a compact layout would need for this request.
+    pub(crate) fn needed(&self) -> u64 {
+        self.state.active.saturating_add(self.state.request_bytes)
+    }
+}
+
+/// The evidence of one device.
+pub(crate) struct Case<'a> {
+    pub(crate) ledger: Ledger<'a>,
+    pub(crate) recorded: &'a Recorded,
+    pub(crate) in_force: &'a InForce,
+    pub(crate) limit: Limit,
+    /// The model reproduces the recording.
+    pub(crate) is_exact: bool,
+    pub(crate) failing: Option<Failing>,
+    /// What accumulated, if anything.
+    pub(crate) growth: Option<Growth>,
+    /// What was tried. Empty until the remedies have run.
+    pub(crate) tried: Tried,
+}
+
+impl<'a> Case<'a> {
+    pub(crate) fn new(
+        ledger: Ledger<'a>,
+        recorded: &'a Recorded,
+        in_force: &'a InForce,
+        limit: Limit,
+        is_exact: bool,
+    ) -> Self {
+        let failing = recorded.failures.last().map(|&state| {
+            let event = state.event as u32;
+            Failing {
+                state,
+                step: ledger.steps.of(event),
+                count: recorded.failures.len() as u64,
+                went_on: ledger.levels.iter().any(|l| l.start > event && l.is_complete),
+            }
+        });
+        let growth = match &failing {
+            Some(f) => growth::find(&ledger, f.state.event as u32),
+            None => Self::growth_without_failure(&ledger),
+        };
+        Self { ledger, recorded, in_force, limit, is_exact, failing, growth, tried: Tried::default() }
+    }
+
+    /// At the last request of the program (what follows is its end, where lists go out of scope), or at the end of
+    /// its last step if more had accumulated by then.
+    fn growth_without_failure(ledger: &Ledger<'_>) -> Option<Growth> {
+        let last = ledger.last_alloc?;
+        let at_last = growth::find(ledger, last);
+        let boundary = ledger.levels.iter().rev().find(|l| l.start < last && l.start > 0).map(|l| l.start);
+        let at_boundary = boundary.and_then(|event| growth::find(ledger, event));
+        [at_last, at_boundary].into_iter().flatten().max_by_key(|g| g.bytes)
+    }
+
+    /// Highest bytes that were allocated or pending.
+    pub(crate) fn peak_active(&self) -> u64 {
+        self.recorded.stats.active.peak.max(self.ledger.peak_live)
+    }
+
+    /// Highest reserved bytes.
+    pub(crate) fn peak_reserved(&self) -> u64 {
+        self.recorded.stats.reserved.peak.max(self.ledger.trace.peak_reserved)
+    }
+
+    /// Completed steps before `event`, the first of them (warm-up) left out.
+    pub(crate) fn typical_levels(&self, event: u32) -> Vec<Level> {
+        let completed = self.ledger.levels.iter().filter(|l| l.is_complete && l.start <= event);
+        let in_progress = self.ledger.level_at(event).map(|l| l.step);
+        completed.filter(|l| Some(l.step) != in_progress && l.step > 0).copied().collect()
+    }
+}

@@ -1,0 +1,196 @@
+//! `fragmentation`: the layout, not the amount.
+//!
+//! # What it finds
+//! A request that fits in the limit beside what is live and yet fails, because no free block holds it and nothing
+//! more can be released; or, without a failure, reserved memory several times what is ever live.
+//!
+//! # Why it matters
+//! It is the one cause that allocator settings cure.
+//!
+//! # How it decides
+//! S + r ≤ L, by arithmetic: proven at the limit's low end; between its ends, where the limit is known only roughly,
+//! the finding is strong if a compact layout would leave a twentieth of the limit, else the step is at its limit
+//! anyhow. Without a failure: peak reserved at least twice the peak of allocated and pending bytes, and some setting
+//! brings it down by half of the excess in a replay.
+//!
+//! # False positives
+//! Cached memory is not fragmentation: it is handed out again. Several streams need memory of their own, which no
+//! layout shares; the replay of other settings tells.
+//!
+//! # What to do
+//! `expandable_segments:True` first; else make sizes repeat (pad or bucket what varies from step to step).
+
+use super::{finding, in_bytes, in_number};
+use crate::case::{Case, Failing};
+use crate::explanation::{Cause, Confidence, Culprit, Evidence, Finding};
+use crate::tables::culprits::Tally;
+use crate::words;
+use hashbrown::HashSet;
+use whyoom_allocator::SMALL_REQUEST;
+use whyoom_replay::StepSource;
+use whyoom_snapshot::Action;
+
+/// Reserved memory this many times the need is several times the need.
+const SEVERAL: u64 = 2;
+
+/// How sure it is that the request fits: `None` if it does not.
+pub(crate) fn fits(case: &Case<'_>, failing: &Failing) -> Option<Confidence> {
+    let (low, high) = (case.limit.low?, case.limit.high?);
+    let needed = failing.needed();
+    if needed <= low {
+        return Some(Confidence::Proven);
+    }
+    let room = high.checked_sub(needed)?;
+    (room >= high / 20 && needed - low <= room).then_some(Confidence::Strong)
+}
+
+pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
+    match &case.failing {
+        Some(failing) => at_failure(case, failing),
+        None => without_failure(case),
+    }
+}
+
+fn at_failure(case: &Case<'_>, failing: &Failing) -> Option<Finding> {
+    let confidence = fits(case, failing)?;
+    let state = &failing.state;
+    let event = state.event as u32;
+    let (request, needed) = (words::bytes(state.request_bytes), words::bytes(failing.needed()));
+    let free = &state.free;
+    let layout = if free.blocks == 0 {
+        "no block of its kind is free, and what else is reserved cannot serve it".to_owned()
+    } else {
+        let held = if case.in_force.settings.expandable_segments {
+            ""
+        } else {
+            ", all in segments that still hold live blocks"
+        };
+        format!(
+            "{} lie free in {}, the largest {}{held}",
+            words::bytes(free.bytes),
+            words::plural(free.blocks, "piece", "pieces"),
+            words::bytes(free.largest)
+        )
+    };
+    let limit = case.limit.in_words().map(|l| format!(" under {l}")).unwrap_or_default();
+    let fits = if confidence == Confidence::Proven { "It fits" } else { "It should fit" };
+    let summary = format!(
+        "A request for {request} failed with {} live{limit}. {fits} ({needed}); the layout does not: {layout}.",
+        words::bytes(state.active)
+    );
+    let mut evidence = vec![
+        in_bytes(format!("live bytes and the request need {needed}"), failing.needed(), &[event]),
+        in_bytes(
+            format!("the largest free block of its kind has {}", words::bytes(free.largest)),
+            free.largest,
+            &[event],
+        ),
+        in_bytes(
+            format!(
+                "{} of the {} reserved are free",
+                words::bytes(state.reserved - state.active.min(state.reserved)),
+                words::bytes(state.reserved)
+            ),
+            state.reserved.saturating_sub(state.active),
+            &[event],
+        ),
+    ];
+    evidence.extend(changing_sizes(case, event));
+    if let Some((best, room)) = case.tried.best_headroom().filter(|_| case.is_exact) {
+        evidence.push(in_bytes(
+            format!("{} passes this request with {} to spare", best.apply, words::bytes(room)),
+            room,
+            &[event],
+        ));
+    }
+    Some(Finding {
+        evidence,
+        culprits: of_request(case, failing),
+        ..finding(Cause::Fragmentation, confidence, summary, state.reserved.saturating_sub(state.active))
+    })
+}
+
+/// The line whose request failed.
+fn of_request(case: &Case<'_>, failing: &Failing) -> Vec<Culprit> {
+    let ledger = &case.ledger;
+    let event = failing.state.event;
+    let own = ledger.trace.device.events.stack[event];
+    let stack = if ledger.shapes.of(own).user == whyoom_snapshot::StackId::EMPTY {
+        ledger.runs.at(event as u32).map_or(own, |r| ledger.runs.runs[r as usize].site)
+    } else {
+        own
+    };
+    let mut tally = Tally::default();
+    tally.add(stack, failing.state.request_bytes);
+    tally.culprits(ledger)
+}
+
+/// How much of the large requests of this step has sizes that the step before did not ask for: each step leaves holes
+/// that the next cannot use.
+fn changing_sizes(case: &Case<'_>, event: u32) -> Option<Evidence> {
+    if case.ledger.steps.source == StepSource::None {
+        return None;
+    }
+    let levels = &case.ledger.levels;
+    let now = levels.partition_point(|l| l.start <= event).checked_sub(1)?;
+    let before = levels.get(now.checked_sub(1)?)?;
+    let events = &case.ledger.trace.device.events;
+    let large = |i: &usize| matches!(events.action[*i], Action::Alloc | Action::Oom) && events.size[*i] > SMALL_REQUEST;
+    let known: HashSet<u64> =
+        (before.start as usize..levels[now].start as usize).filter(large).map(|i| events.size[i]).collect();
+    let (mut all, mut new) = (0u64, 0u64);
+    for i in (levels[now].start as usize..=event as usize).filter(large) {
+        all += events.size[i];
+        new += if known.contains(&events.size[i]) { 0 } else { events.size[i] };
+    }
+    let share = new as f64 / all.max(1) as f64;
+    (share >= 0.1).then(|| {
+        let percent = (share * 100.0).round();
+        in_number(
+            format!("{percent} % of the bytes of large requests in this step are of sizes that the step before did not ask for"),
+            share,
+            "ratio",
+            &[event],
+        )
+    })
+}
+
+fn without_failure(case: &Case<'_>) -> Option<Finding> {
+    let (reserved, needed) = (case.peak_reserved(), case.peak_active());
+    if reserved < needed.saturating_mul(SEVERAL) || needed == 0 {
+        return None;
+    }
+    let excess = reserved - needed;
+    let best = case.tried.lowest_peak().unwrap_or(reserved);
+    let is_layout = reserved.saturating_sub(best) * 2 >= excess;
+    let confidence = if is_layout { Confidence::Strong } else { Confidence::Weak };
+    let summary = format!(
+        "No request failed, but {} were reserved for a peak of {} live: {} times what is needed{}.",
+        words::bytes(reserved),
+        words::bytes(needed),
+        words::ratio(reserved as f64 / needed as f64),
+        if is_layout { format!("; other settings would have reserved {}", words::bytes(best)) } else { String::new() }
+    );
+    let peak = case.ledger.peak_event.map(|e| vec![e]).unwrap_or_default();
+    let evidence = vec![
+        in_bytes(format!("reserved memory peaks at {}", words::bytes(reserved)), reserved, &[]),
+        in_bytes(format!("allocated and pending bytes peak at {}", words::bytes(needed)), needed, &peak),
+    ];
+    Some(Finding { evidence, ..finding(Cause::Fragmentation, confidence, summary, excess) })
+}
+
+/// Why it is not the layout, if that can be said.
+pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
+    match &case.failing {
+        Some(failing) => {
+            let missing = failing.needed().checked_sub(case.limit.high?).filter(|&m| m > 0)?;
+            Some(format!("a compact layout would still lack {}", words::bytes(missing)))
+        }
+        None => Some(format!(
+            "{} reserved for a peak of {} live",
+            words::bytes(case.peak_reserved()),
+            words::bytes(case.peak_active())
+        ))
+        .filter(|_| case.peak_reserved() < case.peak_active().saturating_mul(SEVERAL)),
+    }
+}

@@ -1,0 +1,81 @@
+//! `healthy`: nothing is wrong.
+//!
+//! # What it finds
+//! No request failed, nothing accumulates, and what is reserved is in proportion to what is needed.
+//!
+//! # Why it matters
+//! Cached memory is not leaked: tools that show reserved memory as used frighten people into remedies that cost time.
+//!
+//! # How it decides
+//! By the absence of every other finding. Proven where the whole trace was replayed exactly from its beginning and
+//! steps show that live bytes come back to their level; else strong.
+//!
+//! # False positives
+//! A recording that ends before trouble begins.
+//!
+//! # What to do
+//! Nothing.
+
+use super::{finding, in_bytes, in_number};
+use crate::case::Case;
+use crate::explanation::{Cause, Confidence, Finding};
+use crate::words;
+
+pub(crate) fn find(case: &Case<'_>) -> Finding {
+    let (reserved, needed) = (case.peak_reserved(), case.peak_active());
+    let level = returns_to_level(case);
+    let refused = case.recorded.stats.retries;
+    let mut summary = "No request failed".to_owned();
+    if refused > 0 {
+        summary = format!(
+            "{}, though cached memory had to be given back {}",
+            summary,
+            words::plural(refused, "time", "times")
+        );
+    }
+    if let Some((floor, steps)) = level {
+        summary.push_str(&format!(
+            ", live bytes come back to {} after every one of {}",
+            words::bytes(floor),
+            words::plural(steps, "step", "steps")
+        ));
+    }
+    summary.push_str(&format!(
+        ", and {} reserved serve a peak of {}. What is cached is not leaked: the allocator hands it out again.",
+        words::bytes(reserved),
+        words::bytes(needed)
+    ));
+    let mut evidence = vec![
+        in_bytes(format!("reserved memory peaks at {}", words::bytes(reserved)), reserved, &[]),
+        in_bytes(format!("allocated and pending bytes peak at {}", words::bytes(needed)), needed, &[]),
+    ];
+    if let Some(growth) = &case.growth {
+        evidence.push(in_bytes(
+            format!("{} a step accumulate, which is negligible", words::bytes(growth.bytes_per_call)),
+            growth.bytes_per_call,
+            &[growth.first_event, growth.last_event],
+        ));
+        summary.push_str(&format!(" {} a step accumulate: negligible.", words::bytes(growth.bytes_per_call)));
+    }
+    if let Some((_, steps)) = level {
+        evidence.push(in_number(
+            "steps whose live bytes come back to one level".to_owned(),
+            steps as f64,
+            "steps",
+            &[],
+        ));
+    }
+    let is_proven = case.is_exact && case.recorded.started_empty && level.is_some();
+    let confidence = if is_proven { Confidence::Proven } else { Confidence::Strong };
+    Finding { evidence, ..finding(Cause::Healthy, confidence, summary, 0) }
+}
+
+/// The level that live bytes come back to after each step but the first, and the number of such steps; `None` if they
+/// do not, or if there are too few.
+fn returns_to_level(case: &Case<'_>) -> Option<(u64, u64)> {
+    let floors: Vec<u64> = case.ledger.levels.iter().skip(2).map(|l| l.floor).collect();
+    let (low, high) = (*floors.iter().min()?, *floors.iter().max()?);
+    // Batches that are held over a step's end differ in size.
+    let is_level = floors.len() >= 3 && (high - low) * 50 <= case.ledger.peak_live;
+    is_level.then(|| (high, floors.len() as u64))
+}

@@ -1,0 +1,178 @@
+//! `leak`: memory that accumulates.
+//!
+//! # What it finds
+//! Allocations that are kept alive execution after execution of the same line, so that what is live at the same point
+//! of successive steps keeps growing.
+//!
+//! # Why it matters
+//! A run that leaks dies sooner or later under every setting and on every card; settings only move the step.
+//!
+//! # How it decides
+//! Survivors of at least three executions of one line, early ones and recent ones alike, at the failing request (not
+//! at the end: a dying run frees everything on its way out) or, without a failure, at the last request of the
+//! program. It is the verdict if the request would have fitted without the survivors, and what they hold is more than
+//! what the layout lost. Growth that would take a hundred thousand executions to add what the run needs anyhow is
+//! told as negligible.
+//! `autograd_graph`: most of what forward passes made survives together. `tensors_kept`: single tensors are kept.
+//!
+//! # False positives
+//! Rejected: warm-up (optimizer state, lazily made workspaces), saw-teeth, queues and caches of fixed length, buffers
+//! that have filled, peaks that climb with their inputs, the activations of the step in progress. Not told apart: a
+//! list that is still filling and would be dropped later, and a first step that calls one line many times and has
+//! made no backward pass yet; where nothing shows that a step was completed, the finding is weak.
+//!
+//! # What to do
+//! Evaluate under `torch.no_grad()`; keep `.item()` or `.detach().cpu()` instead of the tensor; drop references held in
+//! lists, closures and caught exceptions.
+
+use super::{finding, in_bytes, in_number};
+use crate::case::Case;
+use crate::explanation::{self, Cause, Confidence, Finding};
+use crate::tables::culprits::Tally;
+use crate::tables::growth::Growth;
+use crate::words;
+use whyoom_replay::StepSource;
+
+/// Growth that needs more executions than this to matter does not matter: days of training.
+const NEGLIGIBLE_CALLS: u64 = 100_000;
+
+/// Whether growth at this rate can matter: measured against what the run needs anyhow, or what is left to the limit.
+pub(crate) fn is_material(case: &Case<'_>, growth: &Growth) -> bool {
+    let rest = case.ledger.peak_live.saturating_sub(growth.bytes);
+    let room = match (case.limit.high, &case.failing) {
+        (Some(high), Some(failing)) => high.saturating_sub(failing.needed()).max(growth.bytes),
+        (Some(high), None) => high.saturating_sub(case.ledger.peak_live).max(1),
+        _ => rest.max(1),
+    };
+    growth.bytes_per_call.saturating_mul(NEGLIGIBLE_CALLS) >= room && !is_a_trifle(case, growth)
+}
+
+/// At a failure only bytes count that could have made a difference: more than a thousandth of what was live.
+fn is_a_trifle(case: &Case<'_>, growth: &Growth) -> bool {
+    case.failing.is_some_and(|f| growth.bytes.saturating_mul(1000) < f.state.active)
+}
+
+/// Whether the leak is what the failing request died of.
+pub(crate) fn decides(case: &Case<'_>) -> bool {
+    let (Some(growth), Some(failing)) = (case.growth.as_ref().filter(|g| is_material(case, g)), &case.failing) else {
+        return false;
+    };
+    let Some(high) = case.limit.high else { return true };
+    let needed = failing.needed();
+    let fits_without = needed.saturating_sub(growth.bytes) <= high;
+    let lost_by_layout = high.saturating_sub(needed);
+    fits_without && growth.bytes >= lost_by_layout
+}
+
+pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
+    let growth = case.growth.as_ref().filter(|g| is_material(case, g))?;
+    let ledger = &case.ledger;
+    let culprits = Tally::of(ledger, &growth.allocations).culprits(ledger);
+    let line = culprits.first().map_or_else(|| "one line".to_owned(), |c| words::line(&c.function, &c.file, c.line));
+    let live = ledger.sum(&ledger.alive_at(growth.event));
+    let (calls, per_call, total) =
+        (words::count(growth.calls), words::bytes(growth.bytes_per_call), words::bytes(growth.bytes));
+    let what = match growth.is_graph {
+        Some(true) => "graphs of forward passes, with their activations",
+        Some(false) => "tensors that something still refers to",
+        None => "allocations that something still refers to",
+    };
+    let mut summary = if growth.is_going_on {
+        format!(
+            "{calls} executions of {line} have left about {per_call} each alive, {total} of the {} live: {what}.",
+            words::bytes(live)
+        )
+    } else {
+        format!(
+            "{calls} executions of {line} left about {per_call} each, and it is still alive, {total} of the {} live: {what}.",
+            words::bytes(live)
+        )
+    };
+    let dies_again = dies_again(case, growth);
+    if decides(case) && !case.limit.high.is_none_or(|high| case.failing.is_some_and(|f| f.needed() > high)) {
+        summary.push_str(" The request would fit beside it in a compact layout, but not for long.");
+    }
+    let mut evidence = vec![
+        in_bytes(format!("{total} are alive that {calls} executions of {line} made"), growth.bytes, &[growth.event]),
+        in_number(
+            format!("{calls} of {} executions have survivors", words::count(growth.calls_made)),
+            growth.calls as f64,
+            "count",
+            &[growth.first_event, growth.last_event],
+        ),
+        in_bytes(format!("one execution keeps about {per_call}"), growth.bytes_per_call, &[growth.last_event]),
+    ];
+    evidence.extend(rise(case));
+    let confidence = confidence(case, growth);
+    if confidence == Confidence::Weak {
+        evidence.push(in_number(
+            "nothing shows that a step was completed in between".to_owned(),
+            0.0,
+            "steps",
+            &[growth.event],
+        ));
+    }
+    Some(Finding {
+        subcause: growth.is_graph.map(|graph| if graph { "autograd_graph" } else { "tensors_kept" }),
+        evidence,
+        growth: Some(explanation::Growth {
+            bytes_per_step: growth.bytes_per_call,
+            first_step: ledger.steps.of(growth.first_event).unwrap_or(0),
+            last_step: ledger.steps.of(growth.last_event).unwrap_or(growth.calls_made.saturating_sub(1)),
+            dies_again_in_steps: dies_again,
+        }),
+        culprits,
+        ..finding(Cause::Leak, confidence, summary, growth.bytes)
+    })
+}
+
+fn confidence(case: &Case<'_>, growth: &Growth) -> Confidence {
+    match case.ledger.steps.source {
+        StepSource::None => Confidence::Weak,
+        StepSource::Annotations if case.ledger.steps.completed() == 0 => Confidence::Weak,
+        _ if growth.bytes_per_call == 0 => Confidence::Weak,
+        _ => Confidence::Strong,
+    }
+}
+
+/// Executions until it would fail again if this request had passed.
+fn dies_again(case: &Case<'_>, growth: &Growth) -> Option<u64> {
+    let high = case.limit.high?;
+    let needed = case.failing?.needed();
+    growth.is_going_on.then(|| high.saturating_sub(needed) / growth.bytes_per_call.max(1))
+}
+
+/// Live bytes between steps, early and late.
+fn rise(case: &Case<'_>) -> Option<explanation::Evidence> {
+    let event = case.growth.as_ref()?.event;
+    let levels: Vec<_> = case.ledger.levels.iter().filter(|l| l.start <= event && l.start > 0).collect();
+    let (first, last) = (levels.get(1)?, levels.last()?);
+    let rise = last.floor.checked_sub(first.floor).filter(|&r| r > 0)?;
+    Some(in_bytes(
+        format!(
+            "live bytes between steps rose from {} before step {} to {} before step {} (counted from 0)",
+            words::bytes(first.floor),
+            words::count(first.step),
+            words::bytes(last.floor),
+            words::count(last.step)
+        ),
+        rise,
+        &[first.start, last.start],
+    ))
+}
+
+/// Why it is not a leak, if that can be said.
+pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
+    let steps = case.ledger.steps.completed();
+    if let Some(growth) = &case.growth {
+        return Some(format!(
+            "growth of {} a step over {} is negligible",
+            words::bytes(growth.bytes_per_call),
+            words::plural(growth.calls, "step", "steps")
+        ));
+    }
+    match steps {
+        0 | 1 => None,
+        n => Some(format!("nothing accumulates over {}", words::plural(n, "step", "steps"))),
+    }
+}

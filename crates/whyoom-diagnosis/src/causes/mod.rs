@@ -1,0 +1,124 @@
+//! Causes, one file each, and the order in which they are the verdict.
+//!
+//! Each file finds its own cause from the evidence of a [`Case`] and knows nothing of the others; this module ranks
+//! what they found:
+//!
+//! At a failing request r with live bytes S under a limit L: settings that decide; memory that others hold; a leak
+//! without which the request would have fitted; a step that stands out; then S + r ≤ L: the layout (pending frees and
+//! private pools where they hold the space); else capacity. A leak or a layout that does not decide is listed after
+//! the verdict, and a cap always last. Without a failure what costs most comes first, or nothing is wrong.
+
+pub(crate) mod capacity;
+pub(crate) mod fragmentation;
+pub(crate) mod healthy;
+pub(crate) mod leak;
+pub(crate) mod limit;
+pub(crate) mod outside;
+pub(crate) mod pending_free;
+pub(crate) mod private_pool;
+pub(crate) mod settings;
+pub(crate) mod spike;
+pub(crate) mod undetermined;
+
+use crate::case::Case;
+use crate::explanation::{Cause, Confidence, Evidence, Finding, RuledOut};
+
+/// What a device's evidence comes to.
+#[derive(Debug)]
+pub(crate) struct Verdict {
+    /// The verdict first.
+    pub(crate) findings: Vec<Finding>,
+    pub(crate) ruled_out: Vec<RuledOut>,
+}
+
+/// Judges `case`.
+pub(crate) fn judge(case: &Case<'_>) -> Verdict {
+    let mut findings = if case.failing.is_some() { at_failure(case) } else { without_failure(case) };
+    // A weak finding is never the verdict where a better one is.
+    findings.sort_by_key(|f| f.confidence == Confidence::Weak);
+    if !case.is_exact {
+        for finding in &mut findings {
+            finding.confidence = finding.confidence.min(Confidence::Strong);
+        }
+    }
+    let is_decided = findings.iter().any(|f| f.cause != Cause::Limit);
+    if !is_decided && case.failing.is_some() {
+        findings.insert(0, undetermined::find(case));
+    }
+    if findings.is_empty() {
+        findings.push(healthy::find(case));
+    }
+    let ruled_out = ruled_out(case, &findings);
+    Verdict { findings, ruled_out }
+}
+
+fn at_failure(case: &Case<'_>) -> Vec<Finding> {
+    let leak = leak::find(case);
+    let (decisive, other): (Option<Finding>, Option<Finding>) =
+        if leak::decides(case) { (leak, None) } else { (None, leak) };
+    let found = [
+        settings::find(case),
+        outside::find(case),
+        decisive,
+        spike::find(case),
+        pending_free::find(case),
+        private_pool::find(case),
+        fragmentation::find(case),
+    ];
+    let mut findings: Vec<Finding> = found.into_iter().flatten().collect();
+    // What is one step's doing, or a leak's, is not a level that every step reaches.
+    if !findings.iter().any(|f| f.confidence > Confidence::Weak && f.cause != Cause::Settings) {
+        findings.extend(capacity::find(case));
+    }
+    findings.extend(other);
+    findings.extend(limit::find(case));
+    findings
+}
+
+fn without_failure(case: &Case<'_>) -> Vec<Finding> {
+    let harmful = settings::find(case);
+    let found = [leak::find(case), pending_free::find(case), private_pool::find(case), fragmentation::find(case)];
+    let mut findings: Vec<Finding> = found.into_iter().flatten().collect();
+    findings.sort_by_key(|f| u64::MAX - f.bytes_explained);
+    harmful.into_iter().chain(findings).collect()
+}
+
+fn ruled_out(case: &Case<'_>, findings: &[Finding]) -> Vec<RuledOut> {
+    let says = [
+        (Cause::Leak, leak::rule_out(case)),
+        (Cause::Capacity, capacity::rule_out(case)),
+        (Cause::Fragmentation, fragmentation::rule_out(case)),
+        (Cause::Spike, spike::rule_out(case)),
+        (Cause::PendingFree, pending_free::rule_out(case)),
+        (Cause::Settings, settings::rule_out(case)),
+    ];
+    let is_found = |cause: Cause| findings.iter().any(|f| f.cause == cause);
+    says.into_iter()
+        .filter(|(cause, _)| !is_found(*cause))
+        .filter_map(|(cause, statement)| statement.map(|statement| RuledOut { cause, statement }))
+        .collect()
+}
+
+/// A finding without growth and culprits.
+pub(crate) fn finding(cause: Cause, confidence: Confidence, summary: String, bytes_explained: u64) -> Finding {
+    Finding {
+        cause,
+        subcause: None,
+        confidence,
+        summary,
+        bytes_explained,
+        evidence: Vec::new(),
+        growth: None,
+        culprits: Vec::new(),
+    }
+}
+
+/// Evidence in bytes.
+pub(crate) fn in_bytes(statement: String, bytes: u64, events: &[u32]) -> Evidence {
+    Evidence { statement, value: bytes as f64, unit: "bytes", events: events.iter().map(|&e| u64::from(e)).collect() }
+}
+
+/// Evidence that is a number of things.
+pub(crate) fn in_number(statement: String, value: f64, unit: &'static str, events: &[u32]) -> Evidence {
+    Evidence { statement, value, unit, events: events.iter().map(|&e| u64::from(e)).collect() }
+}

@@ -1,0 +1,85 @@
+//! `settings`: the allocator settings make this run worse.
+//!
+//! # What it finds
+//! Settings under which the run fails where PyTorch's defaults pass, or reserves several times what the defaults would.
+//!
+//! # Why it matters
+//! Settings are copied from other people's runs. What helped there can kill here, and nobody suspects the cure.
+//!
+//! # How it decides
+//! By replay of the recorded program under the defaults: the failing request passes with room in every placement
+//! tried, or the peak reserved is at most half of the recorded one. Strings that PyTorch refuses or ignores are told
+//! by the grammar; a file whose string was refused cannot exist, since the process dies of it.
+//!
+//! # False positives
+//! A leak dies under any settings: where one decides, this is silent.
+//!
+//! # What to do
+//! Unset the variable, or take a setting that the replay shows to be better than the defaults.
+
+use super::{finding, in_bytes, leak};
+use crate::case::Case;
+use crate::explanation::{Cause, Confidence, Finding, Remedy, RemedyOutcome};
+use crate::words;
+
+/// So many times the default's peak is "worse".
+const SEVERAL: u64 = 2;
+
+pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
+    if !case.is_exact || leak::decides(case) {
+        return None;
+    }
+    let default = case.tried.default_settings()?;
+    let string = case.in_force.string.as_deref().filter(|s| !s.is_empty()).unwrap_or("the settings in force");
+    match &case.failing {
+        Some(failing) => {
+            let room = default.headroom_bytes.filter(|&h| h > 0 && default.outcome == RemedyOutcome::Passes)?;
+            let peak = default.peak_reserved_bytes?;
+            let event = failing.state.event as u32;
+            let summary = format!(
+                "{string} makes this run worse: under PyTorch's defaults the same requests pass this one, with a peak of {} reserved and \
+                 {} to spare.",
+                words::bytes(peak),
+                words::bytes(room)
+            );
+            let evidence =
+                vec![in_bytes(format!("the defaults pass with {} to spare", words::bytes(room)), room, &[event])];
+            Some(Finding {
+                evidence,
+                ..finding(Cause::Settings, confidence(case, default), summary, failing.state.request_bytes)
+            })
+        }
+        None => {
+            let (worst, recorded) = (default.peak_reserved_range?.1, case.peak_reserved());
+            if default.first_failure.is_some() || recorded < worst.saturating_mul(SEVERAL) {
+                return None;
+            }
+            let summary = format!(
+                "{string} makes this run reserve {}, {} times the {} that PyTorch's defaults would have reserved for the same requests.",
+                words::bytes(recorded),
+                words::ratio(recorded as f64 / worst.max(1) as f64),
+                words::bytes(worst)
+            );
+            let evidence = vec![
+                in_bytes(format!("{} were reserved", words::bytes(recorded)), recorded, &[]),
+                in_bytes(format!("the defaults reserve {}", words::bytes(worst)), worst, &[]),
+            ];
+            Some(Finding { evidence, ..finding(Cause::Settings, confidence(case, default), summary, recorded - worst) })
+        }
+    }
+}
+
+fn confidence(case: &Case<'_>, default: &Remedy) -> Confidence {
+    let is_certain = case.recorded.started_empty && !default.tie_sensitive;
+    if is_certain { Confidence::Proven } else { Confidence::Strong }
+}
+
+/// Why it is not the settings, if that can be said.
+pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
+    let default = case.tried.default_settings().filter(|_| case.is_exact)?;
+    match (&case.failing, default.outcome) {
+        (Some(_), RemedyOutcome::Worse) => Some("the defaults fail earlier".to_owned()),
+        (Some(_), RemedyOutcome::Fails | RemedyOutcome::NoChange) => Some("the defaults fail too".to_owned()),
+        _ => None,
+    }
+}

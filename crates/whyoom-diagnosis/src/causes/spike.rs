@@ -1,0 +1,140 @@
+//! `spike`: one step asks for far more than the others.
+//!
+//! # What it finds
+//! A failing step that needs much more than any completed step did: an outlier batch, a larger evaluation batch.
+//!
+//! # Why it matters
+//! The run is sized for its usual step; one input decides whether it lives.
+//!
+//! # How it decides
+//! Over what was live when the step began, S + r of the failing step is at least half as much again as the highest
+//! completed step, and beyond the highest by twice the range that completed steps span, of which there must be three
+//! (the first, with its warm-up, does not count). `evaluation`: the line that made the bytes does not run in the
+//! other steps. `outlier_step`: it does.
+//!
+//! # False positives
+//! Sizes that vary widely reach new heights by chance; that is what the range is for. A climb step by step is no
+//! spike.
+//!
+//! # What to do
+//! Cap or bucket lengths, split that batch, give evaluation its own batch size and `torch.no_grad()`.
+
+use super::{finding, in_bytes};
+use crate::case::{Case, Failing};
+use crate::explanation::{Cause, Confidence, Finding};
+use crate::tables::culprits::Tally;
+use crate::tables::ledger::Level;
+use crate::words;
+use whyoom_replay::NONE;
+use whyoom_snapshot::StackId;
+
+/// Completed steps that it takes to know what is usual.
+const MIN_STEPS: usize = 3;
+
+/// The failing step against the completed ones, each over what was live when it began.
+struct Contrast {
+    floor: u64,
+    own: u64,
+    highest: u64,
+    lowest: u64,
+    usual: u64,
+    steps: u64,
+}
+
+impl Contrast {
+    fn of(case: &Case<'_>, failing: &Failing) -> Option<Self> {
+        let event = failing.state.event as u32;
+        let level = case.ledger.level_at(event)?;
+        let mut rises: Vec<u64> = case.typical_levels(event).iter().map(Level::rise).collect();
+        if rises.len() < MIN_STEPS {
+            return None;
+        }
+        rises.sort_unstable();
+        let own = failing.needed().max(level.peak).saturating_sub(level.floor);
+        Some(Self {
+            floor: level.floor,
+            own,
+            highest: *rises.last()?,
+            lowest: *rises.first()?,
+            usual: rises[rises.len() / 2],
+            steps: rises.len() as u64,
+        })
+    }
+
+    fn stands_out(&self) -> bool {
+        let range = self.highest - self.lowest;
+        self.own
+            >= self.highest.saturating_add(self.highest / 2).max(self.highest.saturating_add(range.saturating_mul(2)))
+            && self.own > self.highest
+    }
+}
+
+pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
+    let failing = case.failing.as_ref()?;
+    let contrast = Contrast::of(case, failing).filter(Contrast::stands_out)?;
+    let ledger = &case.ledger;
+    let event = failing.state.event as u32;
+    let level = *ledger.level_at(event)?;
+    let own: Vec<u32> = ledger
+        .alive_at(event)
+        .into_iter()
+        .filter(|&id| {
+            let made = ledger.trace.allocations[id as usize].alloc_event;
+            made != NONE && made >= level.start
+        })
+        .collect();
+    let request_stack = ledger.trace.device.events.stack[failing.state.event];
+    let mut tally = Tally::of(ledger, &own);
+    tally.add(request_stack, failing.state.request_bytes);
+    let culprits = tally.culprits(ledger);
+    let line =
+        culprits.first().map(|c| format!(" at {}", words::line(&c.function, &c.file, c.line))).unwrap_or_default();
+    let summary = format!(
+        "This step asks for far more than the others{line}: it needs {} over the {} that were live when it began, where {} \
+         completed steps usually need {} and never more than {}.",
+        words::bytes(contrast.own),
+        words::bytes(contrast.floor),
+        words::count(contrast.steps),
+        words::bytes(contrast.usual),
+        words::bytes(contrast.highest)
+    );
+    let evidence = vec![
+        in_bytes(format!("this step needs {} over its beginning", words::bytes(contrast.own)), contrast.own, &[event]),
+        in_bytes(format!("the highest of the others needs {}", words::bytes(contrast.highest)), contrast.highest, &[]),
+        in_bytes(format!("the usual step needs {}", words::bytes(contrast.usual)), contrast.usual, &[]),
+    ];
+    let subcause = if is_line_of_other_steps(case, &own, level.start) { "outlier_step" } else { "evaluation" };
+    Some(Finding {
+        subcause: Some(subcause),
+        evidence,
+        culprits,
+        ..finding(Cause::Spike, Confidence::Strong, summary, contrast.own)
+    })
+}
+
+/// Whether the call that made most of `own` also runs before `start`.
+fn is_line_of_other_steps(case: &Case<'_>, own: &[u32], start: u32) -> bool {
+    let ledger = &case.ledger;
+    let mut by_site: Vec<(StackId, u64)> = Vec::new();
+    for &id in own {
+        let Some(run) = ledger.runs.runs.get(ledger.runs.of[id as usize] as usize) else { continue };
+        match by_site.iter_mut().find(|s| s.0 == run.site) {
+            Some(site) => site.1 += ledger.sizes[id as usize],
+            None => by_site.push((run.site, ledger.sizes[id as usize])),
+        }
+    }
+    let Some((site, _)) = by_site.into_iter().max_by_key(|(site, bytes)| (*bytes, u32::MAX - site.0)) else {
+        return true;
+    };
+    ledger.runs.runs.iter().any(|r| r.site == site && r.event < start)
+}
+
+/// Why it is no spike, if that can be said.
+pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
+    let contrast = Contrast::of(case, case.failing.as_ref()?).filter(|c| !c.stands_out())?;
+    Some(format!(
+        "this step needs {} over its beginning, others up to {}",
+        words::bytes(contrast.own),
+        words::bytes(contrast.highest)
+    ))
+}

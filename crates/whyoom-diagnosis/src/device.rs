@@ -1,0 +1,125 @@
+//! One device: replay, evidence, remedies, causes.
+
+use crate::case::{Case, Failing};
+use crate::explanation::{
+    DeviceReport, DivergenceReport, FinalStateReport, OomReport, PeakReport, ReplayReport, ReplayStatus,
+    SettingsReport, StepsReport,
+};
+use crate::in_force::{self, InForce};
+use crate::limit::Limit;
+use crate::tables::ledger::Ledger;
+use crate::tables::place;
+use crate::{ExplainOptions, bound, categories, causes, remedies, state_only};
+use whyoom_allocator::{Backend, Model, Release};
+use whyoom_replay::{Recorded, RecordedOptions, StepSource, Trace, replay_recorded};
+use whyoom_snapshot::{Device, Snapshot};
+
+/// Explains one device of `snapshot`. Input and rank are left for the caller.
+pub(crate) fn explain(snapshot: &Snapshot, device: &Device, options: &ExplainOptions) -> DeviceReport {
+    let release = in_force::release(options.torch, &snapshot.torch);
+    let in_force = in_force::settings(snapshot, device, release);
+    if device.events.is_empty() || in_force.settings.backend != Backend::Native {
+        return state_only::explain(snapshot, device, options, release, &in_force);
+    }
+    let model = Model::for_torch(release);
+    let trace = Trace::new(snapshot, device);
+    let recorded = replay_recorded(&trace, RecordedOptions { model, settings: &in_force.settings });
+    let replay = replay_report(&trace, &recorded, &in_force, release);
+    let limit = Limit::new(Some(recorded.limit), options.limit);
+    let ledger = Ledger::new(&trace, &recorded);
+    let mut case = Case::new(ledger, &recorded, &in_force, limit, replay.status == ReplayStatus::Exact);
+    case.tried = remedies::try_them(&case, model);
+    let verdict = causes::judge(&case);
+    DeviceReport {
+        input: 0,
+        device: device.index,
+        rank: None,
+        settings: settings_report(&in_force),
+        replay,
+        limit: case.limit.report(),
+        steps: steps_report(&case),
+        peak: PeakReport {
+            requested_bytes: recorded.stats.requested.peak,
+            allocated_bytes: recorded.stats.allocated.peak,
+            active_bytes: recorded.stats.active.peak,
+            reserved_bytes: recorded.stats.reserved.peak,
+            event: case.ledger.peak_event.map(u64::from),
+        },
+        oom: case.failing.as_ref().map(|f| oom_report(&case, f)),
+        bound: bound::of(&case),
+        categories: categories::of(&case),
+        findings: verdict.findings,
+        ruled_out: verdict.ruled_out,
+        remedies: std::mem::take(&mut case.tried.remedies),
+    }
+}
+
+pub(crate) fn settings_report(in_force: &InForce) -> SettingsReport {
+    let values = serde_json::to_value(&in_force.settings).unwrap_or_default();
+    SettingsReport { string: in_force.string.clone(), in_force: values }
+}
+
+fn replay_report(trace: &Trace<'_>, recorded: &Recorded, in_force: &InForce, release: Release) -> ReplayReport {
+    let differing = recorded.final_state.map_or(0, |f| f.differing_blocks);
+    let is_exact = recorded.matched == recorded.events && recorded.first_divergence.is_none() && differing == 0;
+    let mut notes: Vec<String> = Vec::new();
+    if !trace.starts_empty {
+        let what = if trace.device.has_segments {
+            "The trace has no beginning: the state before its first event was rebuilt backwards from the end."
+        } else {
+            "The trace has no beginning and the file no segments: what was allocated before is not known."
+        };
+        notes.push(what.to_owned());
+    }
+    notes.extend(in_force.doubt.clone());
+    if trace.contradictions > 0 {
+        let places = crate::words::plural(trace.contradictions, "event contradicts", "events contradict");
+        notes.push(format!("{places} the events before: some are missing from the trace."));
+    }
+    if is_exact && recorded.final_state.is_none() {
+        notes.push("The file holds no segments to compare the end with.".to_owned());
+    }
+    ReplayReport {
+        status: if is_exact { ReplayStatus::Exact } else { ReplayStatus::Diverged },
+        events: recorded.events,
+        matched: recorded.matched,
+        first_divergence: recorded.first_divergence.as_ref().map(|d| DivergenceReport {
+            event: d.event as u64,
+            recorded: d.recorded.clone(),
+            simulated: d.simulated.clone(),
+            likely_reason: d.likely_reason.clone(),
+        }),
+        final_state: recorded
+            .final_state
+            .map(|f| FinalStateReport { equal: f.differing_blocks == 0, differing_blocks: f.differing_blocks }),
+        model: release.to_string(),
+        note: (!notes.is_empty()).then(|| notes.join(" ")),
+    }
+}
+
+fn steps_report(case: &Case<'_>) -> StepsReport {
+    let steps = &case.ledger.steps;
+    let source = match steps.source {
+        StepSource::Annotations => "annotations",
+        StepSource::Period => "period",
+        StepSource::None => "none",
+    };
+    StepsReport { count: steps.completed(), source }
+}
+
+fn oom_report(case: &Case<'_>, failing: &Failing) -> OomReport {
+    let state = &failing.state;
+    OomReport {
+        event: state.event as u64,
+        malloc: state.malloc,
+        step: failing.step,
+        request_bytes: state.request_bytes,
+        reserved_bytes: state.reserved,
+        live_bytes: state.allocated,
+        largest_free_block_bytes: state.free.largest,
+        free_in_pool_bytes: state.free.bytes,
+        free_blocks: state.free.blocks,
+        oom_count: failing.count,
+        place: place::of_request(&case.ledger, state.event as u32),
+    }
+}

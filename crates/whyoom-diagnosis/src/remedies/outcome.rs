@@ -1,0 +1,136 @@
+//! From a replay to a remedy: what may be claimed of it.
+
+use super::Proposal;
+use crate::case::Case;
+use crate::explanation::{FailurePoint, Remedy, RemedyOutcome};
+use crate::words;
+
+/// A peak within a hundredth of the recorded one is the same: rounding of a segment here or there.
+const SAME_PEAK_PARTS: u64 = 100;
+
+/// Order among remedies, the best first.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    outcome: u8,
+    /// Not every placement passes.
+    is_risky: bool,
+    /// Bytes short of the best that can be.
+    less_room: u64,
+    /// A failure that comes later is nearer to a cure.
+    earlier: u64,
+    retries: u64,
+    length: usize,
+}
+
+/// The place of `remedy` among the others.
+pub(super) fn rank(remedy: &Remedy) -> Rank {
+    let outcome = match remedy.outcome {
+        RemedyOutcome::Passes => 0,
+        RemedyOutcome::NotVerified => 1,
+        RemedyOutcome::NoChange => 3,
+        RemedyOutcome::Fails => 2,
+        RemedyOutcome::Worse => 4,
+    };
+    let worst_peak = remedy.peak_reserved_range.map_or(u64::MAX, |r| r.1);
+    Rank {
+        outcome,
+        is_risky: outcome == 0 && remedy.headroom_bytes == Some(0),
+        less_room: if remedy.first_failure.is_some() { 0 } else { worst_peak },
+        earlier: remedy.first_failure.map_or(0, |f| u64::MAX - f.malloc),
+        retries: remedy.retries,
+        length: remedy.apply.len(),
+    }
+}
+
+/// What `tried` lets one say of `proposal`. `passes_at_high_end` is its peak reserved at the limit's high end, where it
+/// fails at the low end only.
+pub(super) fn remedy(
+    case: &Case<'_>,
+    proposal: Proposal,
+    tried: &whyoom_replay::Tried,
+    passes_at_high_end: Option<u64>,
+) -> Remedy {
+    let outcome = &tried.outcome;
+    let stats = &outcome.stats;
+    let peak = stats.reserved.peak;
+    let first_failure = outcome.first_failure.map(|f| FailurePoint {
+        event: u64::from(f.event),
+        malloc: f.malloc,
+        step: case.ledger.steps.of(f.event),
+    });
+    let worst = tried.peak_reserved_range.1;
+    let headroom = match (case.limit.low, outcome.first_failure) {
+        (Some(_), None) if tried.failing_members > 0 => Some(0),
+        (Some(low), None) => Some(low.saturating_sub(worst)),
+        _ => None,
+    };
+    let mut notes: Vec<String> = Vec::new();
+    let passing = tried.members - tried.failing_members;
+    if passing > 0 && tried.failing_members > 0 {
+        let why = if tried.tie_sensitive { "placements" } else { "timings" };
+        notes.push(format!("passes in {passing} of {} {why} tried", tried.members));
+    }
+    if let (Some(needs), Some(low), Some(high)) = (passes_at_high_end, case.limit.low, case.limit.high) {
+        let (needs, low, high) = (words::bytes(needs), words::bytes(low), words::bytes(high));
+        notes.push(format!("passes if the limit, known to lie between {low} and {high}, is {needs} or more"));
+    }
+    if tried.timing_sensitive && (tried.failing_members == 0 || tried.failing_members == tried.members) {
+        notes.push("depends on when other streams finish".to_owned());
+    }
+    if case.failing.is_some_and(|f| f.count > 1) && outcome.first_failure.is_none() {
+        notes.push("the program caught failures as it ran and may have asked otherwise without them".to_owned());
+    }
+    if !case.recorded.started_empty {
+        notes.push("the trace has no beginning, so this is an estimate".to_owned());
+    }
+    notes.extend(proposal.note);
+    Remedy {
+        id: proposal.id,
+        kind: proposal.kind,
+        apply: proposal.apply,
+        outcome: judge(case, tried, first_failure.as_ref()),
+        scope: if case.failing.is_some() { "failing_request" } else { "whole_run" },
+        basis: if proposal.basis == "exact_replay" && !case.recorded.started_empty {
+            "replay_estimate"
+        } else {
+            proposal.basis
+        },
+        peak_reserved_bytes: Some(peak),
+        peak_reserved_range: Some(tried.peak_reserved_range),
+        tie_sensitive: tried.tie_sensitive,
+        headroom_bytes: headroom,
+        first_failure,
+        retries: stats.retries,
+        driver_allocations: stats.driver_allocations,
+        driver_frees: stats.driver_frees,
+        maps: stats.maps,
+        unmaps: stats.unmaps,
+        synchronisations: stats.synchronisations,
+        note: (!notes.is_empty()).then(|| notes.join("; ")),
+    }
+}
+
+fn judge(case: &Case<'_>, tried: &whyoom_replay::Tried, first_failure: Option<&FailurePoint>) -> RemedyOutcome {
+    if !case.is_exact {
+        return RemedyOutcome::NotVerified;
+    }
+    let recorded_failure = case.recorded.failures.first().filter(|_| case.failing.is_some());
+    match (first_failure, recorded_failure) {
+        (None, Some(_)) => RemedyOutcome::Passes,
+        (None, None) => {
+            let (now, then) = (tried.outcome.stats.reserved.peak, case.peak_reserved());
+            let tolerance = then / SAME_PEAK_PARTS;
+            match () {
+                () if now + tolerance < then => RemedyOutcome::Passes,
+                () if now > then + tolerance => RemedyOutcome::Worse,
+                () => RemedyOutcome::NoChange,
+            }
+        }
+        (Some(_), None) => RemedyOutcome::Worse,
+        (Some(now), Some(then)) => match now.malloc.cmp(&then.malloc) {
+            std::cmp::Ordering::Less => RemedyOutcome::Worse,
+            std::cmp::Ordering::Equal => RemedyOutcome::NoChange,
+            std::cmp::Ordering::Greater => RemedyOutcome::Fails,
+        },
+    }
+}

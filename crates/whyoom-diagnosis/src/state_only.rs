@@ -1,0 +1,119 @@
+//! What a file without a trace still tells: a state, not how it came to be.
+
+use crate::causes::undetermined;
+use crate::device::settings_report;
+use crate::explanation::{
+    BoundReport, CategoriesReport, Culprit, DeviceReport, PeakReport, ReplayReport, ReplayStatus, StepsReport,
+};
+use crate::in_force::InForce;
+use crate::limit::Limit;
+use crate::tables::frames::Shapes;
+use crate::{ExplainOptions, LimitChoice};
+use hashbrown::HashMap;
+use whyoom_allocator::{Backend, Release};
+use whyoom_snapshot::{BlockState, Device, FrameId, Snapshot, StackId};
+
+/// Lines named as holders.
+const HOLDERS: usize = 4;
+
+/// Explains the state of `device`.
+pub(crate) fn explain(
+    snapshot: &Snapshot,
+    device: &Device,
+    options: &ExplainOptions,
+    release: Release,
+    in_force: &InForce,
+) -> DeviceReport {
+    let sum = |state: BlockState| device.blocks.iter().filter(|b| b.state == state).map(|b| b.size).sum::<u64>();
+    let reserved: u64 = device.segments.iter().map(|s| s.total_size).sum();
+    let (live, pending) = (sum(BlockState::Allocated), sum(BlockState::PendingFree));
+    let requested = device
+        .blocks
+        .iter()
+        .filter(|b| b.state == BlockState::Allocated)
+        .map(|b| b.requested_size.unwrap_or(b.size))
+        .sum();
+    let largest_free = device.blocks.iter().filter(|b| b.state == BlockState::Free).map(|b| b.size).max().unwrap_or(0);
+    let mut finding = undetermined::of_state(reserved, live, pending, largest_free);
+    finding.culprits = holders(snapshot, device);
+    let note = if in_force.settings.backend == Backend::CudaMallocAsync {
+        "backend:cudaMallocAsync leaves memory to the driver's own pool, which keeps no record and is not modelled."
+    } else {
+        "There is no trace to replay: history was not being recorded."
+    };
+    let limit = Limit::new(None, options.limit);
+    let bytes_to_free = match options.limit {
+        Some(LimitChoice::Bytes(limit)) => (live + pending).saturating_sub(limit),
+        _ => 0,
+    };
+    DeviceReport {
+        input: 0,
+        device: device.index,
+        rank: None,
+        settings: settings_report(in_force),
+        replay: ReplayReport {
+            status: ReplayStatus::NotPossible,
+            events: device.events.len() as u64,
+            matched: 0,
+            first_divergence: None,
+            final_state: None,
+            model: release.to_string(),
+            note: Some(note.to_owned()),
+        },
+        limit: limit.report(),
+        steps: StepsReport { count: 0, source: "none" },
+        peak: PeakReport {
+            requested_bytes: requested,
+            allocated_bytes: live,
+            active_bytes: live + pending,
+            reserved_bytes: reserved,
+            event: None,
+        },
+        oom: None,
+        bound: BoundReport {
+            compact_bytes: live + pending,
+            bytes_to_free,
+            fits_from_bytes_default: None,
+            fits_from_bytes_best: None,
+        },
+        categories: CategoriesReport::default(),
+        findings: vec![finding],
+        ruled_out: Vec::new(),
+        remedies: Vec::new(),
+    }
+}
+
+/// The user's lines that hold most of the live bytes, by the stacks of the blocks.
+fn holders(snapshot: &Snapshot, device: &Device) -> Vec<Culprit> {
+    let shapes = Shapes::new(snapshot);
+    let mut by_line: HashMap<FrameId, (u64, u64, StackId, bool)> = HashMap::new();
+    for block in device.blocks.iter().filter(|b| b.state == BlockState::Allocated) {
+        let Some(stack) = block.stack else { continue };
+        let shape = shapes.of(stack);
+        let (node, in_module) =
+            if shape.user == StackId::EMPTY { (shape.nearest, shape.in_module) } else { (shape.user, false) };
+        let Some((frame, _)) = snapshot.stacks.frames(node).next() else { continue };
+        let line = by_line.entry(frame).or_insert((0, 0, stack, in_module));
+        line.0 += block.size;
+        line.1 += 1;
+    }
+    let mut lines: Vec<_> = by_line.into_iter().collect();
+    lines.sort_unstable_by_key(|(frame, line)| (u64::MAX - line.0, frame.0));
+    let text = |id| snapshot.strings.get(id).to_owned();
+    lines
+        .into_iter()
+        .take(HOLDERS)
+        .filter_map(|(frame, (bytes, count, stack, in_module_forward))| {
+            let frame = snapshot.stacks.frame(frame)?;
+            let stack = snapshot
+                .stacks
+                .frames(stack)
+                .map(|(_, f)| {
+                    format!("{} ({}:{})", snapshot.strings.get(f.function), snapshot.strings.get(f.file), f.line)
+                })
+                .collect();
+            let (function, file, line) = (text(frame.function), text(frame.file), frame.line);
+            Some(Culprit { function, file, line, bytes, count, in_module_forward, stack })
+        })
+        .collect()
+}

@@ -1,0 +1,217 @@
+//! Whose code a frame is, and what of a stack matters to a diagnosis.
+
+use hashbrown::HashMap;
+use whyoom_replay::{is_module_call, is_python_frame};
+use whyoom_snapshot::{FrameId, Snapshot, StackId};
+
+/// Whose code a frame is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The user's program.
+    User,
+    /// An installed package other than PyTorch.
+    Library,
+    /// PyTorch, or code it generated.
+    Torch,
+    /// PyTorch's machinery that calls a module's `forward`.
+    ModuleCall,
+    /// Python's own library and what has no file.
+    Stdlib,
+    /// C++.
+    Native,
+}
+
+/// Directories of PyTorch that show in the path of a source checkout.
+const TORCH_PARTS: [&str; 12] = [
+    "/torch/nn/",
+    "/torch/autograd/",
+    "/torch/optim/",
+    "/torch/utils/",
+    "/torch/cuda/",
+    "/torch/amp/",
+    "/torch/distributed/",
+    "/torch/fx/",
+    "/torch/jit/",
+    "/torch/_dynamo/",
+    "/torch/_inductor/",
+    "/torch/_functorch/",
+];
+
+/// Whose code `function` in `file` is.
+pub(crate) fn owner(file: &str, function: &str) -> Owner {
+    if !is_python_frame(file, function) {
+        return Owner::Native;
+    }
+    if is_module_call(file, function) {
+        return Owner::ModuleCall;
+    }
+    if file.starts_with('<') {
+        let is_typed_in = file.starts_with("<stdin") || file.starts_with("<ipython-input");
+        return if is_typed_in { Owner::User } else { Owner::Stdlib };
+    }
+    let slashed;
+    let path = if file.contains('\\') {
+        slashed = file.replace('\\', "/");
+        slashed.as_str()
+    } else {
+        file
+    };
+    if let Some((_, package)) = path.rsplit_once("-packages/") {
+        return if package.starts_with("torch/") { Owner::Torch } else { Owner::Library };
+    }
+    if path.contains("/torchinductor_")
+        || path.contains("/torch_compile_debug/")
+        || TORCH_PARTS.iter().any(|p| path.contains(p))
+    {
+        return Owner::Torch;
+    }
+    let is_installed = ["/lib/python", "/lib64/python"].iter().any(|p| path.contains(p));
+    let is_windows_library =
+        path.get(1..2) == Some(":") && path.to_ascii_lowercase().contains("/lib/") && path.contains("ython");
+    let is_launcher = path.contains("/bin/") && !path.ends_with(".py");
+    if is_installed || is_windows_library || is_launcher { Owner::Stdlib } else { Owner::User }
+}
+
+/// What matters of one stack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shape {
+    /// Node of the deepest frame of the user or a library that is outside any module's `forward`:
+    /// the call that the allocation belongs to. [`StackId::EMPTY`] = none.
+    pub(crate) call: StackId,
+    /// The same, of the user alone.
+    pub(crate) user: StackId,
+    /// Node of the deepest user frame anywhere.
+    pub(crate) nearest: StackId,
+    /// Outermost frame of Python: tells threads apart. `u32::MAX` = none.
+    pub(crate) root: u32,
+    /// Inside a module's `forward`.
+    pub(crate) in_module: bool,
+    /// Inside an optimizer.
+    pub(crate) in_optimizer: bool,
+    /// Inside the conversion of a module's parameters and buffers (`Module._apply`), or its construction.
+    pub(crate) in_module_setup: bool,
+    /// Called from autograd's own thread (hooks, recomputation), which the program's frames do not show.
+    pub(crate) in_autograd: bool,
+}
+
+impl Shape {
+    const NONE: Self = Self {
+        call: StackId::EMPTY,
+        user: StackId::EMPTY,
+        nearest: StackId::EMPTY,
+        root: u32::MAX,
+        in_module: false,
+        in_optimizer: false,
+        in_module_setup: false,
+        in_autograd: false,
+    };
+
+    /// Whether any frame of Python is known. Autograd's own threads have none.
+    pub(crate) fn has_python(&self) -> bool {
+        self.root != u32::MAX
+    }
+}
+
+/// Shape of every stack of a file. One pass over its nodes.
+#[derive(Debug)]
+pub(crate) struct Shapes {
+    shapes: Vec<Shape>,
+}
+
+#[derive(Clone, Copy)]
+struct FrameFacts {
+    owner: Owner,
+    is_optimizer: bool,
+    is_setup: bool,
+    is_autograd: bool,
+}
+
+impl Shapes {
+    pub(crate) fn new(snapshot: &Snapshot) -> Self {
+        let stacks = &snapshot.stacks;
+        let mut shapes = vec![Shape::NONE; stacks.len().max(1)];
+        let mut known: HashMap<FrameId, FrameFacts> = HashMap::new();
+        for id in 1..stacks.len() {
+            let node = StackId(id as u32);
+            let Some((frame_id, frame)) = stacks.frames(node).next() else { continue };
+            let facts = *known.entry(frame_id).or_insert_with(|| {
+                let (file, function) = (snapshot.strings.get(frame.file), snapshot.strings.get(frame.function));
+                let owner = owner(file, function);
+                FrameFacts {
+                    owner,
+                    is_optimizer: owner == Owner::Torch && file.contains("optim") && function == "step",
+                    is_setup: owner == Owner::Torch
+                        && (function == "_apply" || function == "__init__")
+                        && file.replace('\\', "/").contains("torch/nn/"),
+                    is_autograd: owner == Owner::Torch && {
+                        let file = file.replace('\\', "/");
+                        file.ends_with("torch/utils/checkpoint.py") || file.contains("torch/autograd/")
+                    },
+                }
+            });
+            // A caller's node is made before its callees'.
+            let parent = stacks.parent(node).map_or(0, |p| p.0 as usize).min(id - 1);
+            let mut shape = shapes[parent];
+            if facts.owner != Owner::Native && shape.root == u32::MAX {
+                shape.root = frame_id.0;
+                shape.in_autograd = facts.is_autograd;
+            }
+            shape.in_optimizer |= facts.is_optimizer;
+            shape.in_module_setup |= facts.is_setup && !shape.in_module;
+            match facts.owner {
+                Owner::ModuleCall => shape.in_module = true,
+                Owner::User | Owner::Library => {
+                    let is_user = facts.owner == Owner::User;
+                    if !shape.in_module {
+                        shape.call = node;
+                        if is_user {
+                            shape.user = node;
+                        }
+                    }
+                    if is_user {
+                        shape.nearest = node;
+                    }
+                }
+                Owner::Torch | Owner::Stdlib | Owner::Native => {}
+            }
+            shapes[id] = shape;
+        }
+        Self { shapes }
+    }
+
+    /// The shape of `stack`; that of the empty stack for a missing one.
+    #[inline]
+    pub(crate) fn of(&self, stack: StackId) -> &Shape {
+        self.shapes.get(stack.0 as usize).unwrap_or(&Shape::NONE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_by_path() {
+        for (file, function, expected) in [
+            ("/workspace/train/scenarios.py", "lm", Owner::User),
+            ("/venv/lib/python3.12/site-packages/torch/nn/modules/module.py", "_call_impl", Owner::ModuleCall),
+            ("/venv/lib/python3.12/site-packages/torch/nn/modules/module.py", "_apply", Owner::Torch),
+            ("/venv/lib/python3.12/site-packages/transformers/trainer.py", "train", Owner::Library),
+            ("/usr/lib/python3/dist-packages/torch/optim/adam.py", "step", Owner::Torch),
+            ("/usr/lib/python3.10/threading.py", "run", Owner::Stdlib),
+            ("C:\\Python310\\lib\\threading.py", "run", Owner::Stdlib),
+            ("C:\\me\\venv\\Lib\\site-packages\\torch\\nn\\modules\\module.py", "_call_impl", Owner::ModuleCall),
+            ("C:\\me\\train.py", "main", Owner::User),
+            ("<frozen runpy>", "_run_code", Owner::Stdlib),
+            ("<string>", "f", Owner::Stdlib),
+            ("<stdin>", "<module>", Owner::User),
+            ("<ipython-input-3-abc>", "<module>", Owner::User),
+            ("/tmp/torchinductor_me/ab/cab.py", "call", Owner::Torch),
+            ("/usr/local/bin/torchrun", "<module>", Owner::Stdlib),
+            ("??", "torch::unwind::unwind()", Owner::Native),
+            ("/pytorch/torch/csrc/autograd/engine.cpp", "torch::autograd::Engine", Owner::Native),
+        ] {
+            assert_eq!(owner(file, function), expected, "{file} {function}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! What accumulates: allocations that survive from many executions of the same line, up to now.
+//!
+//! Everything here is arithmetic over lifetimes. A *kind* is what one stack allocates (or, where autograd's threads
+//! left no stack, one size after one line). A kind accumulates if executions all along the run, the early and the
+//! recent ones, still have survivors:
+//!
+//! - warm-up (optimizer state, workspaces) has survivors of the first executions only;
+//! - a saw-tooth, a queue of fixed length, and the activations of the step in progress, of the last ones only;
+//! - a buffer that has filled has none of late, though its line runs on, or the line does not run any more.
+
+use super::ledger::Ledger;
+use hashbrown::HashMap;
+use whyoom_replay::NONE;
+use whyoom_snapshot::StackId;
+
+/// Survivors from fewer executions are not "many".
+pub(crate) const MIN_CALLS: usize = 3;
+/// The executions are looked at in up to this many parts, each of which must have survivors.
+const MAX_PARTS: usize = 8;
+
+/// What one stack allocates, or one size where there is no stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Kind {
+    Stack(u32),
+    Near(u32, u64),
+}
+
+#[derive(Debug, Default)]
+struct Survivors {
+    /// Runs with survivors, ascending, distinct.
+    runs: Vec<u32>,
+    /// All runs that allocated this kind, ascending, distinct.
+    calls: Vec<u32>,
+    allocations: Vec<u32>,
+}
+
+/// Survivors of many executions.
+#[derive(Debug)]
+pub(crate) struct Growth {
+    /// Event just before which all of them are alive.
+    pub(crate) event: u32,
+    /// The allocations, ascending.
+    pub(crate) allocations: Vec<u32>,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// Call site with most of the bytes.
+    pub(crate) site: StackId,
+    /// Executions of it that have survivors.
+    pub(crate) calls: u64,
+    /// Executions of it in all, up to the event.
+    pub(crate) calls_made: u64,
+    /// Bytes that one execution keeps, in the middle of the range.
+    pub(crate) bytes_per_call: u64,
+    /// Events at which the first and the last of those executions began.
+    pub(crate) first_event: u32,
+    pub(crate) last_event: u32,
+    /// Steps in which executions with survivors lie.
+    pub(crate) steps: u64,
+    /// What is kept looks like graphs (most of what forward passes made) or like chosen tensors; `None` = neither clearly.
+    pub(crate) is_graph: Option<bool>,
+    /// Still going on at the event: the line has run lately.
+    pub(crate) is_going_on: bool,
+}
+
+/// Finds what has accumulated by `event`. Linear in the allocations.
+pub(crate) fn find(ledger: &Ledger<'_>, event: u32) -> Option<Growth> {
+    let trace = ledger.trace;
+    // Where frees are missing everything seems to survive.
+    if trace.contradictions.saturating_mul(100) > trace.allocations.len() as u64 {
+        return None;
+    }
+    let running = ledger.runs.at(event);
+    let mut kinds: HashMap<Kind, Survivors> = HashMap::new();
+    for id in ledger.alive_at(event) {
+        let run = ledger.runs.of[id as usize];
+        if run == NONE || Some(run) == running {
+            continue;
+        }
+        let kind = kinds.entry(kind_of(ledger, id, run)).or_default();
+        kind.allocations.push(id);
+        if kind.runs.last() != Some(&run) {
+            kind.runs.push(run);
+        }
+    }
+    kinds.retain(|_, kind| {
+        kind.runs.sort_unstable();
+        kind.runs.dedup();
+        kind.runs.len() >= MIN_CALLS
+    });
+    if kinds.is_empty() {
+        return None;
+    }
+    count_calls(ledger, event, running, &mut kinds);
+    let going_on = |kind: &Survivors| is_going_on(ledger, event, &kind.runs);
+    let mut found: Vec<(Kind, Survivors)> =
+        kinds.into_iter().filter(|(_, kind)| accumulates(&kind.runs, &kind.calls)).collect();
+    found.sort_unstable_by_key(|(kind, _)| *kind);
+    // A kind that has stopped is a buffer that filled, unless it is one of whole graphs, which nobody keeps on purpose.
+    let (now, stopped): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, kind)| going_on(kind));
+    let growth = summarise(ledger, event, &now, true);
+    growth.or_else(|| summarise(ledger, event, &stopped, false).filter(|g| g.is_graph == Some(true)))
+}
+
+fn kind_of(ledger: &Ledger<'_>, id: u32, run: u32) -> Kind {
+    let stack = ledger.trace.allocations[id as usize].stack;
+    if ledger.shapes.of(stack).call == StackId::EMPTY {
+        Kind::Near(ledger.runs.runs[run as usize].site.0, ledger.sizes[id as usize])
+    } else {
+        Kind::Stack(stack.0)
+    }
+}
+
+/// Fills in all executions that allocated each kind before `event`, the one in progress apart.
+fn count_calls(ledger: &Ledger<'_>, event: u32, running: Option<u32>, kinds: &mut HashMap<Kind, Survivors>) {
+    // Most allocations are of other stacks: a flag per stack spares them the look-up.
+    let mut is_wanted = vec![false; ledger.trace.snapshot.stacks.len() + 1];
+    let mut wants_near = false;
+    for kind in kinds.keys() {
+        match *kind {
+            Kind::Stack(stack) => is_wanted[stack as usize] = true,
+            Kind::Near(..) => wants_near = true,
+        }
+    }
+    for (id, a) in ledger.trace.allocations.iter().enumerate() {
+        let run = ledger.runs.of[id];
+        if a.alloc_event >= event || run == NONE || Some(run) == running {
+            continue;
+        }
+        let has_call = ledger.shapes.of(a.stack).call != StackId::EMPTY;
+        if if has_call { is_wanted[a.stack.0 as usize] } else { wants_near }
+            && let Some(kind) = kinds.get_mut(&kind_of(ledger, id as u32, run))
+            && kind.calls.last() != Some(&run)
+        {
+            kind.calls.push(run);
+        }
+    }
+    for kind in kinds.values_mut() {
+        kind.calls.sort_unstable();
+        kind.calls.dedup();
+    }
+}
+
+/// Whether early and late executions alike have survivors.
+fn accumulates(kept: &[u32], calls: &[u32]) -> bool {
+    let parts = (kept.len() / MIN_CALLS).clamp(MIN_CALLS, MAX_PARTS);
+    (0..parts).all(|part| {
+        let (from, to) = (calls.len() * part / parts, calls.len() * (part + 1) / parts);
+        let Some(&first) = calls.get(from) else { return false };
+        let end = calls.get(to).copied().unwrap_or(u32::MAX);
+        let here = kept.partition_point(|&r| r < end) - kept.partition_point(|&r| r < first);
+        // A quarter of what an even spread would have.
+        here * parts * 4 >= kept.len()
+    })
+}
+
+/// Whether the last execution is no longer ago than the pauses between executions were.
+fn is_going_on(ledger: &Ledger<'_>, event: u32, kept: &[u32]) -> bool {
+    let begin = |run: u32| ledger.runs.runs[run as usize].event;
+    let longest_pause = kept.windows(2).map(|w| begin(w[1]) - begin(w[0])).max().unwrap_or(0);
+    let last = kept.last().map_or(0, |&run| begin(run));
+    event.saturating_sub(last) <= longest_pause.saturating_mul(2)
+}
+
+fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_going_on: bool) -> Option<Growth> {
+    let mut allocations: Vec<u32> = kinds.iter().flat_map(|(_, k)| &k.allocations).copied().collect();
+    allocations.sort_unstable();
+    let site_of = |id: u32| ledger.runs.runs[ledger.runs.of[id as usize] as usize].site;
+    let mut by_site: HashMap<StackId, u64> = HashMap::new();
+    for &id in &allocations {
+        *by_site.entry(site_of(id)).or_default() += ledger.sizes[id as usize];
+    }
+    let site = by_site.iter().max_by_key(|(site, bytes)| (**bytes, u32::MAX - site.0)).map(|x| *x.0)?;
+    // Bytes per execution of the main site; those of other sites are shared out evenly.
+    let mut per_run: Vec<(u32, u64)> = Vec::new();
+    for &id in allocations.iter().filter(|&&id| site_of(id) == site) {
+        let (run, size) = (ledger.runs.of[id as usize], ledger.sizes[id as usize]);
+        match per_run.last_mut() {
+            Some(last) if last.0 == run => last.1 += size,
+            _ => per_run.push((run, size)),
+        }
+    }
+    let bytes = ledger.sum(&allocations);
+    let calls = per_run.len() as u64;
+    let mut sorted: Vec<u64> = per_run.iter().map(|r| r.1).collect();
+    sorted.sort_unstable();
+    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
+    let elsewhere = (bytes - by_site.get(&site).copied().unwrap_or(0)) / calls.max(1);
+    let begin = |run: u32| ledger.runs.runs[run as usize].event;
+    let mut steps: Vec<u64> = per_run.iter().filter_map(|r| ledger.steps.of(begin(r.0))).collect();
+    steps.dedup();
+    let calls_made = kinds
+        .iter()
+        .filter(|(_, k)| k.allocations.first().is_some_and(|&id| site_of(id) == site))
+        .map(|(_, k)| k.calls.len() as u64)
+        .max();
+    Some(Growth {
+        event,
+        is_graph: is_graph(ledger, &allocations, &per_run),
+        bytes,
+        site,
+        calls,
+        calls_made: calls_made.unwrap_or(calls).max(calls),
+        bytes_per_call: median + elsewhere,
+        first_event: per_run.first().map_or(event, |r| begin(r.0)),
+        last_event: per_run.last().map_or(event, |r| begin(r.0)),
+        steps: steps.len() as u64,
+        is_going_on,
+        allocations,
+    })
+}
+
+/// Graphs keep most of what the forward passes made, of many operations; kept tensors are few of what they made.
+fn is_graph(ledger: &Ledger<'_>, kept: &[u32], runs: &[(u32, u64)]) -> Option<bool> {
+    let in_runs = |id: u32| runs.binary_search_by_key(&ledger.runs.of[id as usize], |r| r.0).is_ok();
+    let in_module = |id: u32| ledger.shapes.of(ledger.trace.allocations[id as usize].stack).in_module;
+    let kept_bytes: u64 = ledger.sum(kept);
+    let (mut inside, mut number, mut operations) = (0u64, 0u64, Vec::new());
+    for &id in kept.iter().filter(|&&id| in_module(id)) {
+        inside += ledger.sizes[id as usize];
+        if in_runs(id) {
+            number += 1;
+            operations.push((ledger.trace.allocations[id as usize].stack, ledger.sizes[id as usize]));
+        }
+    }
+    if inside * 2 < kept_bytes {
+        return Some(false);
+    }
+    operations.sort_unstable();
+    operations.dedup();
+    let made: u64 = (0..ledger.runs.of.len() as u32)
+        .filter(|&id| in_module(id) && in_runs(id))
+        .map(|id| ledger.sizes[id as usize])
+        .sum();
+    let per_call = number / (runs.len() as u64).max(1);
+    match () {
+        () if per_call <= 1 => Some(false),
+        () if operations.len() >= 3 && per_call >= 3 && inside * 5 >= made => Some(true),
+        () if inside * 2 >= made => Some(true),
+        () if inside * 10 < made => Some(false),
+        () => None,
+    }
+}

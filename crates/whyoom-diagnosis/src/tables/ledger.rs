@@ -1,0 +1,139 @@
+//! Bytes over time: how large each allocation is, what is live at an event, how high each step reaches.
+
+use super::frames::Shapes;
+use super::runs::Runs;
+use whyoom_replay::{NONE, Recorded, Steps, Trace};
+use whyoom_snapshot::Action;
+
+/// Highest and lowest live bytes of one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Level {
+    /// Number of the step.
+    pub(crate) step: u64,
+    /// First event.
+    pub(crate) start: u32,
+    /// Live bytes before the first event.
+    pub(crate) floor: u64,
+    /// Highest live bytes.
+    pub(crate) peak: u64,
+    /// Whether the step was completed.
+    pub(crate) is_complete: bool,
+}
+
+/// Allocations of one device with sizes, calls and steps.
+pub(crate) struct Ledger<'a> {
+    pub(crate) trace: &'a Trace<'a>,
+    pub(crate) shapes: Shapes,
+    pub(crate) runs: Runs,
+    pub(crate) steps: Steps,
+    /// Rounded bytes per allocation.
+    pub(crate) sizes: Vec<u64>,
+    /// Levels per step, the one in progress included; empty without steps.
+    pub(crate) levels: Vec<Level>,
+    /// Highest live bytes and the event after which they were reached.
+    pub(crate) peak_live: u64,
+    pub(crate) peak_event: Option<u32>,
+    /// Last `alloc` event; what follows is the end of the program.
+    pub(crate) last_alloc: Option<u32>,
+}
+
+/// The smallest block, to round by where an allocation was never placed (`kMinBlockSize`, all releases).
+const MIN_BLOCK: u64 = 512;
+
+impl<'a> Ledger<'a> {
+    pub(crate) fn new(trace: &'a Trace<'a>, recorded: &Recorded) -> Self {
+        let shapes = Shapes::new(trace.snapshot);
+        let runs = Runs::new(trace, &shapes);
+        let steps = Steps::find(trace);
+        let round = |bytes: u64| bytes.max(1).saturating_add(MIN_BLOCK - 1) / MIN_BLOCK * MIN_BLOCK;
+        let sizes: Vec<u64> = trace
+            .allocations
+            .iter()
+            .enumerate()
+            .map(|(i, a)| recorded.block_size.get(i).copied().filter(|&s| s > 0).unwrap_or_else(|| round(a.bytes)))
+            .collect();
+        let mut this = Self {
+            trace,
+            shapes,
+            runs,
+            steps,
+            sizes,
+            levels: Vec::new(),
+            peak_live: 0,
+            peak_event: None,
+            last_alloc: None,
+        };
+        this.follow();
+        this
+    }
+
+    fn follow(&mut self) {
+        let events = &self.trace.device.events;
+        let allocations = &self.trace.allocations;
+        let old = allocations.iter().zip(&self.sizes).filter(|(a, _)| a.alloc_event == NONE && a.free_event > 0);
+        let mut live: u64 = old.map(|(_, &size)| size).sum();
+        self.peak_live = live;
+        let count = events.len() as u32;
+        let mut ranges = self.steps.ranges(count);
+        let mut next = ranges.next();
+        let mut step = self.steps.first();
+        for i in 0..events.len() {
+            if let Some(range) = next.as_ref().filter(|r| r.start as usize <= i) {
+                self.levels.push(Level { step, start: range.start, floor: live, peak: live, is_complete: true });
+                step += 1;
+                next = ranges.next();
+            }
+            match events.action[i] {
+                Action::Alloc => {
+                    live += self.sizes[self.trace.allocation_of[i] as usize];
+                    self.last_alloc = Some(i as u32);
+                    if live > self.peak_live {
+                        self.peak_live = live;
+                        self.peak_event = Some(i as u32);
+                    }
+                    if let Some(level) = self.levels.last_mut() {
+                        level.peak = level.peak.max(live);
+                    }
+                }
+                Action::FreeRequested | Action::FreeCompleted if self.is_drop(i) => {
+                    live = live.saturating_sub(self.sizes[self.trace.allocation_of[i] as usize]);
+                }
+                _ => {}
+            }
+        }
+        drop(ranges);
+        let completed = self.steps.completed() as usize;
+        for level in self.levels.iter_mut().skip(completed) {
+            level.is_complete = false;
+        }
+    }
+
+    /// Whether event `i` takes an allocation out of the program's hands. At event 0 it was gone before.
+    fn is_drop(&self, i: usize) -> bool {
+        let id = self.trace.allocation_of[i];
+        i > 0 && self.trace.allocations.get(id as usize).is_some_and(|a| a.free_event == i as u32)
+    }
+
+    /// Allocations alive just before `event`, in order of discovery.
+    pub(crate) fn alive_at(&self, event: u32) -> Vec<u32> {
+        let alive = |(_, a): &(usize, &whyoom_replay::Allocation)| a.is_live_at(event);
+        self.trace.allocations.iter().enumerate().filter(alive).map(|(i, _)| i as u32).collect()
+    }
+
+    /// Sum of the sizes of `allocations`.
+    pub(crate) fn sum(&self, allocations: &[u32]) -> u64 {
+        allocations.iter().map(|&id| self.sizes[id as usize]).sum()
+    }
+
+    /// The level of the step that `event` lies in.
+    pub(crate) fn level_at(&self, event: u32) -> Option<&Level> {
+        self.levels.partition_point(|l| l.start <= event).checked_sub(1).map(|i| &self.levels[i])
+    }
+}
+
+impl Level {
+    /// Bytes that the step needs over what was live when it began.
+    pub(crate) fn rise(&self) -> u64 {
+        self.peak - self.floor
+    }
+}
