@@ -30,8 +30,6 @@ pub(crate) struct InForce {
     pub(crate) settings: Settings,
     /// What the file does not say, in a sentence.
     pub(crate) doubt: Option<String>,
-    /// Why the release's parser refuses the recorded string, if it does.
-    pub(crate) refusal: Option<String>,
 }
 
 /// The settings that `snapshot` was recorded under.
@@ -45,7 +43,7 @@ pub(crate) fn settings(snapshot: &Snapshot, device: &Device, release: Release) -
             "The file does not record the settings; PyTorch's defaults are assumed."
         };
         let settings = Settings { expandable_segments: maps, ..Settings::default() };
-        return InForce { string: None, settings, doubt: Some(doubt.to_owned()), refusal: None };
+        return InForce { string: None, settings, doubt: Some(doubt.to_owned()) };
     };
     let flag = |name: &str| {
         recorded.other.iter().find(|(key, _)| key == name).and_then(|(_, value)| match value.as_str() {
@@ -64,9 +62,7 @@ pub(crate) fn settings(snapshot: &Snapshot, device: &Device, release: Release) -
         release_lock_on_cudamalloc: flag("release_lock_on_cudamalloc"),
         graph_capture_record_stream_reuse: flag("graph_capture_record_stream_reuse"),
     });
-    let refusal =
-        recorded.conf.as_deref().and_then(|conf| whyoom_allocator::settings::parse(conf, release).err()).map(|e| e.why);
-    InForce { string: recorded.conf.clone(), settings, doubt: None, refusal }
+    InForce { string: recorded.conf.clone(), settings, doubt: None }
 }
 
 #[cfg(test)]

@@ -15,15 +15,12 @@ pub(crate) struct Limit {
     /// Name in the contract.
     pub(crate) source: &'static str,
     pub(crate) kind: LimitKind,
-    /// It changed while the program ran.
-    pub(crate) is_inconsistent: bool,
 }
 
 impl Limit {
     /// `given` wins over what was `inferred`.
     pub(crate) fn new(inferred: Option<LimitInterval>, given: Option<LimitChoice>) -> Self {
-        let unknown =
-            Self { low: None, high: None, source: "unknown", kind: LimitKind::Fraction, is_inconsistent: false };
+        let unknown = Self { low: None, high: None, source: "unknown", kind: LimitKind::Fraction };
         // A cap that was refused below tells how it refuses; so does a full card, whatever the size given.
         let kind = match inferred.map(|i| i.source) {
             Some(LimitSource::Card) => LimitKind::Card,
@@ -48,13 +45,7 @@ impl Limit {
             LimitSource::Argument => "argument",
             LimitSource::Unknown => "unknown",
         };
-        Some(Self {
-            low: Some(low),
-            high: interval.high.map(|h| h.max(low)),
-            source,
-            kind,
-            is_inconsistent: interval.is_inconsistent,
-        })
+        Some(Self { low: Some(low), high: interval.high.map(|h| h.max(low)), source, kind })
     }
 
     pub(crate) fn report(&self) -> LimitReport {
@@ -86,8 +77,7 @@ mod tests {
 
     #[test]
     fn intervals_in_words() {
-        let limit =
-            |low, high| Limit { low, high, source: "fraction", kind: LimitKind::Fraction, is_inconsistent: false };
+        let limit = |low, high| Limit { low, high, source: "fraction", kind: LimitKind::Fraction };
         assert_eq!(limit(None, None).in_words(), None);
         assert_eq!(limit(Some(9 * GIB), Some(9 * GIB)).in_words().as_deref(), Some("a limit of 9.00 GiB"));
         assert_eq!(

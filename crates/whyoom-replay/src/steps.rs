@@ -96,23 +96,25 @@ impl Steps {
 
     /// Steps from the round in which call sites follow one another.
     ///
-    /// A call site is a stack down to where it enters a module's call. Sites that occur equally often, each once
+    /// A call site is a stack down to where it enters a module's call or PyTorch's own code. Sites that occur equally often, each once
     /// between two occurrences of the first of them, make a round; rounds must be about equally long and cover half
     /// of the trace, or there are no steps.
     fn from_period(events: &Events, shapes: &StackShapes) -> Option<Self> {
-        let mut visits: Vec<(u32, u64)> = Vec::new();
+        let mut visits: Vec<Visit> = Vec::new();
+        let mut requests = 0;
         for i in 0..events.len() {
             if !matches!(events.action[i], Action::Alloc | Action::Oom) || !shapes.has_python(events.stack[i]) {
                 continue;
             }
             let site = shapes.call_site(events.stack[i]);
-            if visits.last().is_none_or(|v| v.1 != site) {
-                visits.push((i as u32, site));
+            if visits.last().is_none_or(|v| v.site != site) {
+                visits.push(Visit { event: i as u32, site, requests });
             }
+            requests += 1;
         }
         let mut counts: HashMap<u64, u32> = HashMap::new();
-        for &(_, site) in &visits {
-            *counts.entry(site).or_default() += 1;
+        for visit in &visits {
+            *counts.entry(visit.site).or_default() += 1;
         }
         let mut weights: HashMap<u32, u64> = HashMap::new();
         for &count in counts.values() {
@@ -230,16 +232,27 @@ fn optimizer_runs(events: &Events, shapes: &StackShapes) -> Vec<u32> {
     ends
 }
 
+/// A call site that is come to from another.
+#[derive(Debug, Clone, Copy)]
+struct Visit {
+    event: u32,
+    site: u64,
+    /// Requests of the program before it, those of autograd's threads left out: backward passes differ in length.
+    requests: u32,
+}
+
 /// The rounds of the sites that occur `n` times (or once more, in a round that is in progress).
-fn rounds(events: &Events, visits: &[(u32, u64)], counts: &HashMap<u64, u32>, n: u32) -> Option<Steps> {
+fn rounds(events: &Events, visits: &[Visit], counts: &HashMap<u64, u32>, n: u32) -> Option<Steps> {
     let is_member = |site: u64| counts.get(&site).is_some_and(|&c| c == n || c == n + 1);
-    let marker = visits.iter().map(|v| v.1).find(|&s| is_member(s))?;
+    let marker = visits.iter().map(|v| v.site).find(|&s| is_member(s))?;
     let members = counts.values().filter(|&&c| c == n || c == n + 1).count();
     let mut starts: Vec<u32> = Vec::new();
+    let mut begins: Vec<u32> = Vec::new();
     let mut seen: Vec<usize> = Vec::new();
-    for &(event, site) in visits {
+    for &Visit { event, site, requests } in visits {
         if site == marker {
             starts.push(event);
+            begins.push(requests);
             seen.push(0);
         }
         if is_member(site)
@@ -253,11 +266,11 @@ fn rounds(events: &Events, visits: &[(u32, u64)], counts: &HashMap<u64, u32>, n:
         return None;
     }
     let regular = seen[..full].iter().filter(|&&c| c == members).count();
-    let mut lengths: Vec<u32> = starts.windows(2).map(|w| w[1] - w[0]).collect();
+    let mut lengths: Vec<u32> = begins.windows(2).map(|w| w[1] - w[0]).collect();
     lengths.sort_unstable();
     let usual = lengths.get(lengths.len() / 2).copied().unwrap_or(0);
     let alike = lengths.iter().filter(|&&l| l.abs_diff(usual) <= usual / 4).count();
-    let covered = starts[full] - starts[0] + usual;
+    let covered = (starts[full] - starts[0]) / full as u32 * (full as u32 + 1);
     let is_period = regular * 10 >= full * 9 && alike * 10 >= lengths.len() * 7 && covered as usize * 2 >= events.len();
     if !is_period {
         return None;
@@ -271,6 +284,15 @@ fn rounds(events: &Events, visits: &[(u32, u64)], counts: &HashMap<u64, u32>, n:
 pub fn is_module_call(file: &str, function: &str) -> bool {
     matches!(function, "_call_impl" | "_wrapped_call_impl" | "__call__" | "_slow_forward")
         && (file.ends_with("torch/nn/modules/module.py") || file.ends_with("torch\\nn\\modules\\module.py"))
+}
+
+/// Whether a file is PyTorch's own, by its place in an installation or a source tree.
+fn is_torch_file(file: &str) -> bool {
+    const PARTS: [&str; 5] = ["-packages/torch/", "/torch/nn/", "/torch/optim/", "/torch/utils/", "/torch/autograd/"];
+    if file.contains('\\') {
+        return is_torch_file(&file.replace('\\', "/"));
+    }
+    PARTS.iter().any(|part| file.contains(part))
 }
 
 /// Whether a frame is of Python, and not of C++ (`stacks="all"` records both).
@@ -297,14 +319,15 @@ impl StackShapes {
         let stacks = &snapshot.stacks;
         let count = stacks.len();
         let mut this = Self { site: vec![0; count], has_python: vec![false; count], in_optimizer: vec![false; count] };
-        let mut kinds: HashMap<u32, (bool, bool, bool)> = HashMap::new();
+        let mut kinds: HashMap<u32, (bool, bool, bool, bool)> = HashMap::new();
         for id in 1..count {
             let stack = StackId(id as u32);
             let Some((frame_id, frame)) = stacks.frames(stack).next() else { continue };
-            let (is_python, is_call, is_step) = *kinds.entry(frame_id.0).or_insert_with(|| {
+            let (is_python, is_call, is_step, is_torch) = *kinds.entry(frame_id.0).or_insert_with(|| {
                 let (file, function) = (snapshot.strings.get(frame.file), snapshot.strings.get(frame.function));
-                let is_step = function == "step" && (file.contains("/optim") || file.contains("\\optim"));
-                (is_python_frame(file, function), is_module_call(file, function), is_step)
+                let is_installed = file.contains("-packages") || is_torch_file(file);
+                let is_step = function == "step" && is_installed && file.contains("optim");
+                (is_python_frame(file, function), is_module_call(file, function), is_step, is_torch_file(file))
             });
             // A caller's node is made before its callees', so its row is complete.
             let parent = stacks.parent(stack).map_or(0, |p| p.0 as usize).min(id - 1);
@@ -314,7 +337,7 @@ impl StackShapes {
             this.site[id] = match () {
                 () if above & 1 == 1 => above,
                 () if is_call => above | 1,
-                () if is_python => (id as u64) << 1,
+                () if is_python && !is_torch => (id as u64) << 1,
                 () => above,
             };
         }

@@ -38,7 +38,8 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
         words::bytes(needed)
     );
     if missing == 0 {
-        summary.push_str(" Even a compact layout would leave next to nothing.");
+        let room = words::bytes(high - needed);
+        summary.push_str(&format!(" Even a compact layout would leave at most {room}, for the rest of this step too."));
     }
     if failing.went_on {
         summary.push_str(" The program caught this failure and went on.");

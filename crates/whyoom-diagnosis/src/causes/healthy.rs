@@ -16,7 +16,7 @@
 //! # What to do
 //! Nothing.
 
-use super::{finding, in_bytes, in_number};
+use super::{finding, in_bytes, in_number, leak};
 use crate::case::Case;
 use crate::explanation::{Cause, Confidence, Finding};
 use crate::words;
@@ -49,13 +49,10 @@ pub(crate) fn find(case: &Case<'_>) -> Finding {
         in_bytes(format!("reserved memory peaks at {}", words::bytes(reserved)), reserved, &[]),
         in_bytes(format!("allocated and pending bytes peak at {}", words::bytes(needed)), needed, &[]),
     ];
-    if let Some(growth) = &case.growth {
-        evidence.push(in_bytes(
-            format!("{} a step accumulate, which is negligible", words::bytes(growth.bytes_per_call)),
-            growth.bytes_per_call,
-            &[growth.first_event, growth.last_event],
-        ));
-        summary.push_str(&format!(" {} a step accumulate: negligible.", words::bytes(growth.bytes_per_call)));
+    if let Some(statement) = leak::rule_out(case).filter(|_| case.growth.is_some()) {
+        let growth = case.growth.as_ref().map_or((0, 0, 0), |g| (g.bytes_per_call, g.first_event, g.last_event));
+        summary.push_str(&format!(" Not a leak: {statement}."));
+        evidence.push(in_bytes(statement, growth.0, &[growth.1, growth.2]));
     }
     if let Some((_, steps)) = level {
         evidence.push(in_number(

@@ -19,7 +19,8 @@
 //! Rejected: warm-up (optimizer state, lazily made workspaces), saw-teeth, queues and caches of fixed length, buffers
 //! that have filled, peaks that climb with their inputs, the activations of the step in progress. Not told apart: a
 //! list that is still filling and would be dropped later, and a first step that calls one line many times and has
-//! made no backward pass yet; where nothing shows that a step was completed, the finding is weak.
+//! made no backward pass yet; where nothing shows that a step was completed, and where three or four executions left
+//! little, the finding is weak.
 //!
 //! # What to do
 //! Evaluate under `torch.no_grad()`; keep `.item()` or `.detach().cpu()` instead of the tensor; drop references held in
@@ -95,7 +96,15 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     let mut evidence = vec![
         in_bytes(format!("{total} are alive that {calls} executions of {line} made"), growth.bytes, &[growth.event]),
         in_number(
-            format!("{calls} of {} executions have survivors", words::count(growth.calls_made)),
+            format!(
+                "{calls} of {} executions have survivors{}",
+                words::count(growth.calls_made),
+                if growth.steps > 1 {
+                    format!(", in {} different steps", words::count(growth.steps))
+                } else {
+                    String::new()
+                }
+            ),
             growth.calls as f64,
             "count",
             &[growth.first_event, growth.last_event],
@@ -104,7 +113,7 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     ];
     evidence.extend(rise(case));
     let confidence = confidence(case, growth);
-    if confidence == Confidence::Weak {
+    if ledger.steps.completed() == 0 {
         evidence.push(in_number(
             "nothing shows that a step was completed in between".to_owned(),
             0.0,
@@ -126,13 +135,18 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
+/// So many executions make growth whatever they leave; fewer only if they left a quarter of what is live.
+const MANY_CALLS: u64 = 5;
+
 fn confidence(case: &Case<'_>, growth: &Growth) -> Confidence {
-    match case.ledger.steps.source {
-        StepSource::None => Confidence::Weak,
-        StepSource::Annotations if case.ledger.steps.completed() == 0 => Confidence::Weak,
-        _ if growth.bytes_per_call == 0 => Confidence::Weak,
-        _ => Confidence::Strong,
-    }
+    let ledger = &case.ledger;
+    let has_steps = match ledger.steps.source {
+        StepSource::None => false,
+        StepSource::Annotations => ledger.steps.completed() > 0,
+        StepSource::Period => true,
+    };
+    let is_much = || growth.bytes.saturating_mul(4) >= ledger.sum(&ledger.alive_at(growth.event));
+    if has_steps && (growth.calls >= MANY_CALLS || is_much()) { Confidence::Strong } else { Confidence::Weak }
 }
 
 /// Executions until it would fail again if this request had passed.
@@ -165,11 +179,13 @@ fn rise(case: &Case<'_>) -> Option<explanation::Evidence> {
 pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
     let steps = case.ledger.steps.completed();
     if let Some(growth) = &case.growth {
-        return Some(format!(
-            "growth of {} a step over {} is negligible",
-            words::bytes(growth.bytes_per_call),
-            words::plural(growth.calls, "step", "steps")
-        ));
+        let (each, executions) =
+            (words::bytes(growth.bytes_per_call), words::plural(growth.calls, "execution", "executions"));
+        return Some(if is_material(case, growth) {
+            format!("{executions} that left {each} each are too few to call it growth")
+        } else {
+            format!("growth of {each} a step over {executions} is negligible")
+        });
     }
     match steps {
         0 | 1 => None,

@@ -8,8 +8,9 @@
 //! It looks like a leak and is none; the host runs ahead of the device.
 //!
 //! # How it decides
-//! The peak of active bytes (allocated, or freed and waiting) is at least twice that of allocated bytes. At a failure
-//! the allocator has waited for all streams before it gives up, so that what is pending there is seldom the cause.
+//! The peak of active bytes (allocated, or freed and waiting) is at least twice that of allocated bytes, and by replay
+//! the run would reserve at most half if nothing waited. At a failure the allocator has waited for all streams before
+//! it gives up, so that what is pending there is seldom the cause.
 //!
 //! # False positives
 //! How long blocks wait depends on timing, which differs from run to run.
@@ -46,17 +47,23 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     if allocated == 0 || active < allocated.saturating_mul(SEVERAL) {
         return None;
     }
+    let reserved = case.peak_reserved();
+    let without = case.tried.without_waiting.unwrap_or(reserved);
+    let confidence = if reserved >= without.saturating_mul(SEVERAL) { Confidence::Strong } else { Confidence::Weak };
     let summary = format!(
-        "Up to {} were allocated or freed and waiting for other streams, where allocated bytes alone peak at {}: blocks under record_stream \
-         come back late.",
+        "Up to {} were allocated or freed and waiting for other streams, where allocated bytes alone peak at {}: blocks \
+         under record_stream come back late. If nothing had waited, {} would have been reserved and not {}.",
         words::bytes(active),
-        words::bytes(allocated)
+        words::bytes(allocated),
+        words::bytes(without),
+        words::bytes(reserved)
     );
     let evidence = vec![
         in_bytes(format!("active bytes peak at {}", words::bytes(active)), active, &[]),
         in_bytes(format!("allocated bytes peak at {}", words::bytes(allocated)), allocated, &[]),
+        in_bytes(format!("without waiting {} are reserved", words::bytes(without)), without, &[]),
     ];
-    Some(Finding { evidence, ..finding(Cause::PendingFree, Confidence::Strong, summary, active - allocated) })
+    Some(Finding { evidence, ..finding(Cause::PendingFree, confidence, summary, active - allocated) })
 }
 
 /// Why it is not pending frees, if that can be said.

@@ -41,6 +41,8 @@ pub(crate) struct Tried {
     pub(crate) remedies: Vec<Remedy>,
     /// Index of the default settings among them, where others are in force.
     pub(crate) default: Option<usize>,
+    /// Peak reserved if no block had waited for another stream, where some did and nothing failed.
+    pub(crate) without_waiting: Option<u64>,
 }
 
 impl Tried {
@@ -92,7 +94,25 @@ pub(crate) fn try_them(case: &Case<'_>, model: Model) -> Tried {
     ranked.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     let remedies: Vec<Remedy> = ranked.into_iter().map(|r| r.2).collect();
     let default = remedies.iter().position(|r| r.id == setting::DEFAULT_ID);
-    Tried { remedies, default }
+    Tried { remedies, default, without_waiting: without_waiting(case, model) }
+}
+
+fn without_waiting(case: &Case<'_>, model: Model) -> Option<u64> {
+    let program = &case.recorded.program;
+    if !program.has_pending || case.failing.is_some() {
+        return None;
+    }
+    let settings = effective(case, &case.in_force.settings);
+    let scenario = Scenario {
+        model,
+        settings: &settings,
+        limit: None,
+        limit_kind: case.limit.kind,
+        start: start(case, &settings),
+        placement: Placement::USUAL,
+        until: Until::End,
+    };
+    Some(simulate(&program.with_early_completions(), &scenario).stats.reserved.peak)
 }
 
 /// The collector looks at its threshold only where a memory fraction is set (`garbage_collect_cached_blocks`).

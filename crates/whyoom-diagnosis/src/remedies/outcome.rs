@@ -71,30 +71,28 @@ pub(super) fn remedy(
         notes.push(format!("passes in {passing} of {} {why} tried", tried.members));
     }
     if let (Some(needs), Some(low), Some(high)) = (passes_at_high_end, case.limit.low, case.limit.high) {
-        let (needs, low, high) = (words::bytes(needs), words::bytes(low), words::bytes(high));
-        notes.push(format!("passes if the limit, known to lie between {low} and {high}, is {needs} or more"));
+        let (text, low, high) = (words::bytes(needs), words::bytes(low), words::bytes(high));
+        if text != low {
+            notes.push(format!("passes if the limit, known to lie between {low} and {high}, is {text} or more"));
+        }
     }
     if tried.timing_sensitive && (tried.failing_members == 0 || tried.failing_members == tried.members) {
         notes.push("depends on when other streams finish".to_owned());
-    }
-    if case.failing.is_some_and(|f| f.count > 1) && outcome.first_failure.is_none() {
-        notes.push("the program caught failures as it ran and may have asked otherwise without them".to_owned());
     }
     if !case.recorded.started_empty {
         notes.push("the trace has no beginning, so this is an estimate".to_owned());
     }
     notes.extend(proposal.note);
+    // A program that catches failures asks otherwise after them: past the first one that now succeeds all is supposed.
+    let reacts = case.failing.is_some_and(|f| f.count > 1) && outcome.first_failure.is_none();
+    let is_estimate = reacts || !case.recorded.started_empty;
     Remedy {
         id: proposal.id,
         kind: proposal.kind,
         apply: proposal.apply,
         outcome: judge(case, tried, first_failure.as_ref()),
         scope: if case.failing.is_some() { "failing_request" } else { "whole_run" },
-        basis: if proposal.basis == "exact_replay" && !case.recorded.started_empty {
-            "replay_estimate"
-        } else {
-            proposal.basis
-        },
+        basis: if proposal.basis == "exact_replay" && is_estimate { "replay_estimate" } else { proposal.basis },
         peak_reserved_bytes: Some(peak),
         peak_reserved_range: Some(tried.peak_reserved_range),
         tie_sensitive: tried.tie_sensitive,

@@ -6,6 +6,7 @@
 //!
 //! - warm-up (optimizer state, workspaces) has survivors of the first executions only;
 //! - a saw-tooth, a queue of fixed length, and the activations of the step in progress, of the last ones only;
+//! - what CUDA graphs captured is kept by their pools and left out;
 //! - a buffer that has filled has none of late, though its line runs on, or the line does not run any more.
 
 use super::ledger::Ledger;
@@ -43,11 +44,9 @@ pub(crate) struct Growth {
     pub(crate) allocations: Vec<u32>,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// Call site with most of the bytes.
-    pub(crate) site: StackId,
-    /// Executions of it that have survivors.
+    /// Executions, of the line that left most, that have survivors.
     pub(crate) calls: u64,
-    /// Executions of it in all, up to the event.
+    /// Executions of that line in all, up to the event.
     pub(crate) calls_made: u64,
     /// Bytes that one execution keeps, in the middle of the range.
     pub(crate) bytes_per_call: u64,
@@ -73,7 +72,7 @@ pub(crate) fn find(ledger: &Ledger<'_>, event: u32) -> Option<Growth> {
     let mut kinds: HashMap<Kind, Survivors> = HashMap::new();
     for id in ledger.alive_at(event) {
         let run = ledger.runs.of[id as usize];
-        if run == NONE || Some(run) == running {
+        if run == NONE || Some(run) == running || ledger.is_private(id) {
             continue;
         }
         let kind = kinds.entry(kind_of(ledger, id, run)).or_default();
@@ -197,7 +196,6 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
         event,
         is_graph: is_graph(ledger, &allocations, &per_run),
         bytes,
-        site,
         calls,
         calls_made: calls_made.unwrap_or(calls).max(calls),
         bytes_per_call: median + elsewhere,

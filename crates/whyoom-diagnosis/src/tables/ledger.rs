@@ -28,6 +28,8 @@ pub(crate) struct Ledger<'a> {
     pub(crate) steps: Steps,
     /// Rounded bytes per allocation.
     pub(crate) sizes: Vec<u64>,
+    /// Private pool per allocation, 0 = default; empty = all default.
+    pub(crate) pools: Vec<u16>,
     /// Levels per step, the one in progress included; empty without steps.
     pub(crate) levels: Vec<Level>,
     /// Highest live bytes and the event after which they were reached.
@@ -58,6 +60,7 @@ impl<'a> Ledger<'a> {
             runs,
             steps,
             sizes,
+            pools: recorded.pool_of.clone(),
             levels: Vec::new(),
             peak_live: 0,
             peak_event: None,
@@ -118,6 +121,11 @@ impl<'a> Ledger<'a> {
     pub(crate) fn alive_at(&self, event: u32) -> Vec<u32> {
         let alive = |(_, a): &(usize, &whyoom_replay::Allocation)| a.is_live_at(event);
         self.trace.allocations.iter().enumerate().filter(alive).map(|(i, _)| i as u32).collect()
+    }
+
+    /// Whether an allocation is in a private pool: CUDA graphs keep what they captured.
+    pub(crate) fn is_private(&self, id: u32) -> bool {
+        self.pools.get(id as usize).is_some_and(|&pool| pool != 0)
     }
 
     /// Sum of the sizes of `allocations`.
