@@ -78,12 +78,12 @@ impl<'a> Case<'a> {
 
     /// Highest bytes that were allocated or pending.
     pub(crate) fn peak_active(&self) -> u64 {
-        self.recorded.stats.active.peak.max(self.ledger.peak_live)
+        if self.is_exact { self.recorded.stats.active.peak } else { self.ledger.peak_live }
     }
 
     /// Highest reserved bytes.
     pub(crate) fn peak_reserved(&self) -> u64 {
-        self.recorded.stats.reserved.peak.max(self.ledger.trace.peak_reserved)
+        if self.is_exact { self.recorded.stats.reserved.peak } else { self.ledger.trace.peak_reserved }
     }
 
     /// Completed steps before `event`, the first of them (warm-up) left out.

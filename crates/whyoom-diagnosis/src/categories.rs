@@ -29,7 +29,8 @@ pub(crate) fn of(case: &Case<'_>) -> CategoriesReport {
 fn at(case: &Case<'_>, event: u32) -> Vec<CategoryBytes> {
     let mut bytes = [0u64; NAMES.len()];
     for id in case.ledger.alive_at(event) {
-        bytes[category(case, id, event)] += case.ledger.sizes[id as usize];
+        let sum = &mut bytes[category(case, id, event)];
+        *sum = sum.saturating_add(case.ledger.sizes[id as usize]);
     }
     let mut all: Vec<CategoryBytes> = NAMES
         .iter()

@@ -12,13 +12,13 @@ use crate::tables::place;
 use crate::{ExplainOptions, bound, categories, causes, remedies, state_only};
 use whyoom_allocator::{Backend, Model, Release};
 use whyoom_replay::{Recorded, RecordedOptions, StepSource, Trace, replay_recorded};
-use whyoom_snapshot::{Device, Snapshot};
+use whyoom_snapshot::{Action, Device, Snapshot};
 
 /// Explains one device of `snapshot`. Input and rank are left for the caller.
 pub(crate) fn explain(snapshot: &Snapshot, device: &Device, options: &ExplainOptions) -> DeviceReport {
     let release = in_force::release(options.torch, &snapshot.torch);
     let in_force = in_force::settings(snapshot, device, release);
-    if device.events.is_empty() || in_force.settings.backend != Backend::Native {
+    if !has_blocks(device) || in_force.settings.backend != Backend::Native {
         return state_only::explain(snapshot, device, options, release, &in_force);
     }
     let model = Model::for_torch(release);
@@ -38,13 +38,7 @@ pub(crate) fn explain(snapshot: &Snapshot, device: &Device, options: &ExplainOpt
         replay,
         limit: case.limit.report(),
         steps: steps_report(&case),
-        peak: PeakReport {
-            requested_bytes: recorded.stats.requested.peak,
-            allocated_bytes: recorded.stats.allocated.peak,
-            active_bytes: recorded.stats.active.peak,
-            reserved_bytes: recorded.stats.reserved.peak,
-            event: case.ledger.peak_event.map(u64::from),
-        },
+        peak: peak_report(&case),
         oom: case.failing.as_ref().map(|f| oom_report(&case, f)),
         bound: bound::of(&case),
         categories: categories::of(&case),
@@ -52,6 +46,13 @@ pub(crate) fn explain(snapshot: &Snapshot, device: &Device, options: &ExplainOpt
         ruled_out: verdict.ruled_out,
         remedies: std::mem::take(&mut case.tried.remedies),
     }
+}
+
+/// Whether the trace says anything of blocks.
+fn has_blocks(device: &Device) -> bool {
+    let is_block =
+        |a: &Action| matches!(a, Action::Alloc | Action::FreeRequested | Action::FreeCompleted | Action::Oom);
+    device.events.action.iter().any(is_block)
 }
 
 pub(crate) fn settings_report(in_force: &InForce) -> SettingsReport {
@@ -94,6 +95,28 @@ fn replay_report(trace: &Trace<'_>, recorded: &Recorded, in_force: &InForce, rel
             .map(|f| FinalStateReport { equal: f.differing_blocks == 0, differing_blocks: f.differing_blocks }),
         model: release.to_string(),
         note: (!notes.is_empty()).then(|| notes.join(" ")),
+    }
+}
+
+/// Maxima of the replay; where it parts from the recording, those that the recording itself shows.
+fn peak_report(case: &Case<'_>) -> PeakReport {
+    let event = case.ledger.peak_event.map(u64::from);
+    if !case.is_exact {
+        return PeakReport {
+            requested_bytes: case.ledger.peak_requested,
+            allocated_bytes: case.ledger.peak_live,
+            active_bytes: case.ledger.peak_live,
+            reserved_bytes: case.ledger.trace.peak_reserved,
+            event,
+        };
+    }
+    let stats = &case.recorded.stats;
+    PeakReport {
+        requested_bytes: stats.requested.peak,
+        allocated_bytes: stats.allocated.peak,
+        active_bytes: stats.active.peak,
+        reserved_bytes: stats.reserved.peak,
+        event,
     }
 }
 

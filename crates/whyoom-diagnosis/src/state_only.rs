@@ -8,6 +8,7 @@ use crate::explanation::{
 use crate::in_force::InForce;
 use crate::limit::Limit;
 use crate::tables::frames::Shapes;
+use crate::tables::total;
 use crate::{ExplainOptions, LimitChoice};
 use hashbrown::HashMap;
 use whyoom_allocator::{Backend, Release};
@@ -24,15 +25,11 @@ pub(crate) fn explain(
     release: Release,
     in_force: &InForce,
 ) -> DeviceReport {
-    let sum = |state: BlockState| device.blocks.iter().filter(|b| b.state == state).map(|b| b.size).sum::<u64>();
-    let reserved: u64 = device.segments.iter().map(|s| s.total_size).sum();
+    let sum = |state: BlockState| total(device.blocks.iter().filter(|b| b.state == state).map(|b| b.size));
+    let reserved = total(device.segments.iter().map(|s| s.total_size));
     let (live, pending) = (sum(BlockState::Allocated), sum(BlockState::PendingFree));
-    let requested = device
-        .blocks
-        .iter()
-        .filter(|b| b.state == BlockState::Allocated)
-        .map(|b| b.requested_size.unwrap_or(b.size))
-        .sum();
+    let live_blocks = device.blocks.iter().filter(|b| b.state == BlockState::Allocated);
+    let requested = total(live_blocks.map(|b| b.requested_size.unwrap_or(b.size)));
     let largest_free = device.blocks.iter().filter(|b| b.state == BlockState::Free).map(|b| b.size).max().unwrap_or(0);
     let mut finding = undetermined::of_state(reserved, live, pending, largest_free);
     finding.culprits = holders(snapshot, device);
@@ -43,7 +40,7 @@ pub(crate) fn explain(
     };
     let limit = Limit::new(None, options.limit);
     let bytes_to_free = match options.limit {
-        Some(LimitChoice::Bytes(limit)) => (live + pending).saturating_sub(limit),
+        Some(LimitChoice::Bytes(limit)) => (live.saturating_add(pending)).saturating_sub(limit),
         _ => 0,
     };
     DeviceReport {
@@ -65,13 +62,13 @@ pub(crate) fn explain(
         peak: PeakReport {
             requested_bytes: requested,
             allocated_bytes: live,
-            active_bytes: live + pending,
+            active_bytes: live.saturating_add(pending),
             reserved_bytes: reserved,
             event: None,
         },
         oom: None,
         bound: BoundReport {
-            compact_bytes: live + pending,
+            compact_bytes: live.saturating_add(pending),
             bytes_to_free,
             fits_from_bytes_default: None,
             fits_from_bytes_best: None,
@@ -94,7 +91,7 @@ fn holders(snapshot: &Snapshot, device: &Device) -> Vec<Culprit> {
             if shape.user == StackId::EMPTY { (shape.nearest, shape.in_module) } else { (shape.user, false) };
         let Some((frame, _)) = snapshot.stacks.frames(node).next() else { continue };
         let line = by_line.entry(frame).or_insert((0, 0, stack, in_module));
-        line.0 += block.size;
+        line.0 = line.0.saturating_add(block.size);
         line.1 += 1;
     }
     let mut lines: Vec<_> = by_line.into_iter().collect();

@@ -96,14 +96,14 @@ impl Steps {
 
     /// Steps from the round in which call sites follow one another.
     ///
-    /// A call site is a stack down to where it enters a module's call or PyTorch's own code. Sites that occur equally often, each once
+    /// A call site is a stack of the program down to where it enters a module's `forward` or PyTorch's own code. Sites that occur equally often, each once
     /// between two occurrences of the first of them, make a round; rounds must be about equally long and cover half
     /// of the trace, or there are no steps.
     fn from_period(events: &Events, shapes: &StackShapes) -> Option<Self> {
         let mut visits: Vec<Visit> = Vec::new();
         let mut requests = 0;
         for i in 0..events.len() {
-            if !matches!(events.action[i], Action::Alloc | Action::Oom) || !shapes.has_python(events.stack[i]) {
+            if !matches!(events.action[i], Action::Alloc | Action::Oom) || !shapes.has_site(events.stack[i]) {
                 continue;
             }
             let site = shapes.call_site(events.stack[i]);
@@ -295,6 +295,15 @@ fn is_torch_file(file: &str) -> bool {
     PARTS.iter().any(|part| file.contains(part))
 }
 
+/// Whether a frame can be the outermost of a Python thread: a module's own code, the interpreter's start, a thread's start,
+/// or PyTorch calling back from a thread of its own. Deep stacks are recorded without their outer end, and then begin with
+/// something else.
+pub fn is_outermost_frame(file: &str, function: &str) -> bool {
+    const STARTS: [&str; 6] =
+        ["<module>", "_bootstrap", "_bootstrap_inner", "_run_module_as_main", "_run_code", "__bootstrap_inner"];
+    STARTS.contains(&function) || file.starts_with("<frozen") || is_torch_file(file)
+}
+
 /// Whether a frame is of Python, and not of C++ (`stacks="all"` records both).
 pub fn is_python_frame(file: &str, function: &str) -> bool {
     const NATIVE: [&str; 11] = [".so", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".pyx", ".pxd", ".S"];
@@ -311,6 +320,8 @@ struct StackShapes {
     /// Node of the call site, its lowest bit telling whether the stack goes on into a module; 0 = none.
     site: Vec<u64>,
     has_python: Vec<bool>,
+    /// Not of the program's own threads, or without its outer end, so that call sites are not known.
+    is_cut: Vec<bool>,
     in_optimizer: Vec<bool>,
 }
 
@@ -318,19 +329,34 @@ impl StackShapes {
     fn new(snapshot: &Snapshot) -> Self {
         let stacks = &snapshot.stacks;
         let count = stacks.len();
-        let mut this = Self { site: vec![0; count], has_python: vec![false; count], in_optimizer: vec![false; count] };
-        let mut kinds: HashMap<u32, (bool, bool, bool, bool)> = HashMap::new();
+        let mut this = Self {
+            site: vec![0; count],
+            has_python: vec![false; count],
+            is_cut: vec![false; count],
+            in_optimizer: vec![false; count],
+        };
+        let mut has_start = false;
+        let mut kinds: HashMap<u32, (bool, bool, bool, bool, bool)> = HashMap::new();
         for id in 1..count {
             let stack = StackId(id as u32);
             let Some((frame_id, frame)) = stacks.frames(stack).next() else { continue };
-            let (is_python, is_call, is_step, is_torch) = *kinds.entry(frame_id.0).or_insert_with(|| {
+            let (is_python, is_call, is_step, is_torch, is_outermost) = *kinds.entry(frame_id.0).or_insert_with(|| {
                 let (file, function) = (snapshot.strings.get(frame.file), snapshot.strings.get(frame.function));
                 let is_installed = file.contains("-packages") || is_torch_file(file);
                 let is_step = function == "step" && is_installed && file.contains("optim");
-                (is_python_frame(file, function), is_module_call(file, function), is_step, is_torch_file(file))
+                (
+                    is_python_frame(file, function),
+                    is_module_call(file, function) || function == "forward",
+                    is_step,
+                    is_torch_file(file),
+                    is_outermost_frame(file, function),
+                )
             });
             // A caller's node is made before its callees', so its row is complete.
             let parent = stacks.parent(stack).map_or(0, |p| p.0 as usize).min(id - 1);
+            this.is_cut[id] =
+                this.is_cut[parent] || (is_python && (!is_outermost || is_torch) && !this.has_python[parent]);
+            has_start |= is_python && is_outermost && !is_torch && !this.has_python[parent];
             this.has_python[id] = this.has_python[parent] || is_python;
             this.in_optimizer[id] = this.in_optimizer[parent] || is_step;
             let above = this.site[parent];
@@ -341,11 +367,18 @@ impl StackShapes {
                 () => above,
             };
         }
+        if !has_start {
+            this.is_cut.fill(false);
+        }
         this
     }
 
     fn has_python(&self, stack: StackId) -> bool {
         self.has_python.get(stack.0 as usize).copied().unwrap_or(false)
+    }
+    /// Whether the program's own frames show where the stack belongs.
+    fn has_site(&self, stack: StackId) -> bool {
+        self.has_python(stack) && !self.is_cut[stack.0 as usize]
     }
     fn in_optimizer(&self, stack: StackId) -> bool {
         self.in_optimizer.get(stack.0 as usize).copied().unwrap_or(false)

@@ -140,8 +140,10 @@ fn changing_sizes(case: &Case<'_>, event: u32) -> Option<Evidence> {
         (before.start as usize..levels[now].start as usize).filter(large).map(|i| events.size[i]).collect();
     let (mut all, mut new) = (0u64, 0u64);
     for i in (levels[now].start as usize..=event as usize).filter(large) {
-        all += events.size[i];
-        new += if known.contains(&events.size[i]) { 0 } else { events.size[i] };
+        all = events.size[i].saturating_add(all);
+        if !known.contains(&events.size[i]) {
+            new = events.size[i].saturating_add(new);
+        }
     }
     let share = new as f64 / all.max(1) as f64;
     (share >= 0.1).then(|| {

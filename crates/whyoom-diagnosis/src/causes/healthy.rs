@@ -24,8 +24,11 @@ use crate::words;
 pub(crate) fn find(case: &Case<'_>) -> Finding {
     let (reserved, needed) = (case.peak_reserved(), case.peak_active());
     let level = returns_to_level(case);
-    let refused = case.recorded.stats.retries;
+    let refused = if case.is_exact { case.recorded.stats.retries } else { 0 };
     let mut summary = "No request failed".to_owned();
+    if !case.recorded.started_empty {
+        summary.push_str(" in the part of the run that the trace keeps");
+    }
     if refused > 0 {
         summary = format!(
             "{}, though cached memory had to be given back {}",
@@ -73,6 +76,6 @@ fn returns_to_level(case: &Case<'_>) -> Option<(u64, u64)> {
     let floors: Vec<u64> = case.ledger.levels.iter().skip(2).map(|l| l.floor).collect();
     let (low, high) = (*floors.iter().min()?, *floors.iter().max()?);
     // Batches that are held over a step's end differ in size.
-    let is_level = floors.len() >= 3 && (high - low) * 50 <= case.ledger.peak_live;
+    let is_level = floors.len() >= 3 && (high - low).saturating_mul(50) <= case.ledger.peak_live;
     is_level.then(|| (high, floors.len() as u64))
 }

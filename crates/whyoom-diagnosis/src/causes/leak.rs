@@ -182,7 +182,7 @@ pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
         let (each, executions) =
             (words::bytes(growth.bytes_per_call), words::plural(growth.calls, "execution", "executions"));
         return Some(if is_material(case, growth) {
-            format!("{executions} that left {each} each are too few to call it growth")
+            format!("{executions} left {each} each, which is too little evidence of growth")
         } else {
             format!("growth of {each} a step over {executions} is negligible")
         });

@@ -43,10 +43,10 @@ pub(crate) fn judge(case: &Case<'_>) -> Verdict {
     }
     let is_decided = findings.iter().any(|f| f.cause != Cause::Limit);
     if !is_decided && case.failing.is_some() {
-        findings.insert(0, undetermined::find(case));
+        findings.insert(0, undetermined::at_failure(case));
     }
     if findings.is_empty() {
-        findings.push(healthy::find(case));
+        findings.push(undetermined::without_failure(case).unwrap_or_else(|| healthy::find(case)));
     }
     let ruled_out = ruled_out(case, &findings);
     Verdict { findings, ruled_out }

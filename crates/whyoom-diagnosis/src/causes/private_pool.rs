@@ -19,6 +19,7 @@
 use super::{finding, fragmentation, in_bytes};
 use crate::case::Case;
 use crate::explanation::{Cause, Confidence, Finding};
+use crate::tables::total;
 use crate::words;
 use whyoom_snapshot::{Action, BlockState, PoolRef};
 
@@ -32,7 +33,7 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let private = device.segments.iter().filter(|s| !matches!(s.pool, PoolRef::DEFAULT | PoolRef::UNKNOWN));
     let blocks = private.flat_map(|s| &device.blocks[s.blocks.start as usize..s.blocks.end as usize]);
-    let free: u64 = blocks.filter(|b| b.state == BlockState::Free).map(|b| b.size).sum();
+    let free = total(blocks.filter(|b| b.state == BlockState::Free).map(|b| b.size));
     if free < failing.state.request_bytes {
         return None;
     }

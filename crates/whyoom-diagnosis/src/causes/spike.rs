@@ -119,7 +119,7 @@ fn is_line_of_other_steps(case: &Case<'_>, own: &[u32], start: u32) -> bool {
     for &id in own {
         let Some(run) = ledger.runs.runs.get(ledger.runs.of[id as usize] as usize) else { continue };
         match by_site.iter_mut().find(|s| s.0 == run.site) {
-            Some(site) => site.1 += ledger.sizes[id as usize],
+            Some(site) => site.1 = site.1.saturating_add(ledger.sizes[id as usize]),
             None => by_site.push((run.site, ledger.sizes[id as usize])),
         }
     }

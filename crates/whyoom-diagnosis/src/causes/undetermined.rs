@@ -15,10 +15,11 @@
 use super::{finding, in_bytes};
 use crate::case::Case;
 use crate::explanation::{Cause, Confidence, Finding};
+use crate::tables::culprits::Tally;
 use crate::words;
 
 /// A failure that nothing explains.
-pub(crate) fn find(case: &Case<'_>) -> Finding {
+pub(crate) fn at_failure(case: &Case<'_>) -> Finding {
     let Some(failing) = &case.failing else {
         return finding(Cause::Undetermined, Confidence::Weak, "The evidence does not decide.".to_owned(), 0);
     };
@@ -42,9 +43,45 @@ pub(crate) fn find(case: &Case<'_>) -> Finding {
     Finding { evidence, ..finding(Cause::Undetermined, Confidence::Weak, summary, 0) }
 }
 
+/// A trace that contradicts itself, or that is too short to call anything healthy.
+pub(crate) fn without_failure(case: &Case<'_>) -> Option<Finding> {
+    let (active, reserved) = (case.peak_active(), case.peak_reserved());
+    if reserved < active {
+        let summary = format!(
+            "The trace contradicts itself: {} are live at a time when {} are reserved. Events are missing from it, or it is \
+             damaged.",
+            words::bytes(active),
+            words::bytes(reserved)
+        );
+        return Some(finding(Cause::Undetermined, Confidence::Weak, summary, 0));
+    }
+    let ledger = &case.ledger;
+    let events = ledger.trace.device.events.len() as u32;
+    let live = ledger.sum(&ledger.alive_at(events));
+    let made = ledger.made_in_trace();
+    // A trace that did not turn over what is live once shows a moment, not a course.
+    if case.recorded.started_empty || ledger.steps.completed() > 0 || made >= live {
+        return None;
+    }
+    let summary = format!(
+        "The trace keeps only {}, in which {} were allocated beside {} that were live already: too little to say \
+         how it came to be. {} are reserved.",
+        words::plural(u64::from(events), "event", "events"),
+        words::bytes(made),
+        words::bytes(live.saturating_sub(made)),
+        words::bytes(reserved)
+    );
+    let evidence = vec![
+        in_bytes(format!("{} were live at the end", words::bytes(live)), live, &[]),
+        in_bytes(format!("{} were allocated in the trace", words::bytes(made)), made, &[]),
+    ];
+    let culprits = Tally::of(ledger, &ledger.alive_at(events)).culprits(ledger);
+    Some(Finding { evidence, culprits, ..finding(Cause::Undetermined, Confidence::Weak, summary, 0) })
+}
+
 /// A state without a trace: reserved and live bytes, and the largest free block.
 pub(crate) fn of_state(reserved: u64, live: u64, pending: u64, largest_free: u64) -> Finding {
-    let free = reserved.saturating_sub(live + pending);
+    let free = reserved.saturating_sub(live).saturating_sub(pending);
     let summary = format!(
         "The file shows what was live when it was written, {} in {} reserved, but not how it came to be: it holds no trace. \
          {} lie free, the largest block {}.",

@@ -25,7 +25,7 @@ struct Share {
 
 impl Share {
     fn add(&mut self, bytes: u64, count: u64, depth: u32, stack: StackId) {
-        self.bytes += bytes;
+        self.bytes = self.bytes.saturating_add(bytes);
         self.count += count;
         if self.example.0 <= bytes {
             self.example = (bytes, stack.0);
@@ -44,7 +44,7 @@ impl Tally {
     /// Adds `bytes` in one allocation under `stack`.
     pub(crate) fn add(&mut self, stack: StackId, bytes: u64) {
         let entry = self.by_stack.entry(stack).or_default();
-        entry.0 += bytes;
+        entry.0 = entry.0.saturating_add(bytes);
         entry.1 += 1;
     }
 
@@ -63,11 +63,11 @@ impl Tally {
         let mut outside: HashMap<FrameId, Share> = HashMap::new();
         let mut leaves: HashMap<FrameId, Share> = HashMap::new();
         let mut inside: HashMap<FrameId, Share> = HashMap::new();
-        let mut total = 0;
+        let mut total = 0u64;
         let mut ordered: Vec<(StackId, (u64, u64))> = self.by_stack.iter().map(|(s, v)| (*s, *v)).collect();
         ordered.sort_unstable_by_key(|(s, _)| s.0);
         for (stack, (bytes, count)) in ordered {
-            total += bytes;
+            total = total.saturating_add(bytes);
             let shape = ledger.shapes.of(stack);
             if shape.user != StackId::EMPTY {
                 let frames: Vec<FrameId> = user_frames(ledger, shape.user);

@@ -1,7 +1,6 @@
 //! Whose code a frame is, and what of a stack matters to a diagnosis.
 
-use hashbrown::HashMap;
-use whyoom_replay::{is_module_call, is_python_frame};
+use whyoom_replay::{is_module_call, is_outermost_frame, is_python_frame};
 use whyoom_snapshot::{FrameId, Snapshot, StackId};
 
 /// Whose code a frame is.
@@ -124,38 +123,50 @@ struct FrameFacts {
     is_optimizer: bool,
     is_setup: bool,
     is_autograd: bool,
+    is_outermost: bool,
+    is_forward: bool,
+}
+
+fn frame_facts(file: &str, function: &str) -> FrameFacts {
+    let owner = owner(file, function);
+    let is_torch = owner == Owner::Torch;
+    let slashed = if is_torch { file.replace('\\', "/") } else { String::new() };
+    FrameFacts {
+        owner,
+        is_optimizer: is_torch && slashed.contains("optim") && function == "step",
+        is_setup: is_torch && (function == "_apply" || function == "__init__") && slashed.contains("torch/nn/"),
+        is_autograd: is_torch
+            && (slashed.ends_with("torch/utils/checkpoint.py") || slashed.contains("torch/autograd/")),
+        is_outermost: !is_torch && is_outermost_frame(file, function),
+        is_forward: matches!(owner, Owner::User | Owner::Library) && function == "forward",
+    }
 }
 
 impl Shapes {
     pub(crate) fn new(snapshot: &Snapshot) -> Self {
         let stacks = &snapshot.stacks;
+        let frames = (0..).map_while(|id| snapshot.stacks.frame(FrameId(id)));
+        let facts_of: Vec<FrameFacts> =
+            frames.map(|f| frame_facts(snapshot.strings.get(f.file), snapshot.strings.get(f.function))).collect();
+        let mut is_cut = vec![false; stacks.len().max(1)];
+        let mut has_start = false;
         let mut shapes = vec![Shape::NONE; stacks.len().max(1)];
-        let mut known: HashMap<FrameId, FrameFacts> = HashMap::new();
         for id in 1..stacks.len() {
             let node = StackId(id as u32);
-            let Some((frame_id, frame)) = stacks.frames(node).next() else { continue };
-            let facts = *known.entry(frame_id).or_insert_with(|| {
-                let (file, function) = (snapshot.strings.get(frame.file), snapshot.strings.get(frame.function));
-                let owner = owner(file, function);
-                FrameFacts {
-                    owner,
-                    is_optimizer: owner == Owner::Torch && file.contains("optim") && function == "step",
-                    is_setup: owner == Owner::Torch
-                        && (function == "_apply" || function == "__init__")
-                        && file.replace('\\', "/").contains("torch/nn/"),
-                    is_autograd: owner == Owner::Torch && {
-                        let file = file.replace('\\', "/");
-                        file.ends_with("torch/utils/checkpoint.py") || file.contains("torch/autograd/")
-                    },
-                }
-            });
+            let Some((frame_id, _)) = stacks.frames(node).next() else { continue };
+            let Some(facts) = facts_of.get(frame_id.0 as usize).copied() else { continue };
             // A caller's node is made before its callees'.
             let parent = stacks.parent(node).map_or(0, |p| p.0 as usize).min(id - 1);
             let mut shape = shapes[parent];
+            is_cut[id] = is_cut[parent];
             if facts.owner != Owner::Native && shape.root == u32::MAX {
                 shape.root = frame_id.0;
                 shape.in_autograd = facts.is_autograd;
+                is_cut[id] = !facts.is_outermost;
+                has_start |= facts.is_outermost;
             }
+            // Some recorders leave out the machinery that calls modules; the name tells as well.
+            shape.in_module |= facts.is_forward;
             shape.in_optimizer |= facts.is_optimizer;
             shape.in_module_setup |= facts.is_setup && !shape.in_module;
             match facts.owner {
@@ -175,6 +186,12 @@ impl Shapes {
                 Owner::Torch | Owner::Stdlib | Owner::Native => {}
             }
             shapes[id] = shape;
+        }
+        for (shape, cut) in shapes.iter_mut().zip(&is_cut) {
+            // Which call of the program a stack belongs to is not known without its outer end, nor on autograd's threads.
+            if (*cut && has_start) || shape.in_autograd {
+                (shape.call, shape.user, shape.in_module_setup) = (StackId::EMPTY, StackId::EMPTY, false);
+            }
         }
         Self { shapes }
     }

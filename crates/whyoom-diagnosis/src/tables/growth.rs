@@ -10,6 +10,7 @@
 //! - a buffer that has filled has none of late, though its line runs on, or the line does not run any more.
 
 use super::ledger::Ledger;
+use super::total;
 use hashbrown::HashMap;
 use whyoom_replay::NONE;
 use whyoom_snapshot::StackId;
@@ -166,7 +167,8 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
     let site_of = |id: u32| ledger.runs.runs[ledger.runs.of[id as usize] as usize].site;
     let mut by_site: HashMap<StackId, u64> = HashMap::new();
     for &id in &allocations {
-        *by_site.entry(site_of(id)).or_default() += ledger.sizes[id as usize];
+        let bytes: &mut u64 = by_site.entry(site_of(id)).or_default();
+        *bytes = bytes.saturating_add(ledger.sizes[id as usize]);
     }
     let site = by_site.iter().max_by_key(|(site, bytes)| (**bytes, u32::MAX - site.0)).map(|x| *x.0)?;
     // Bytes per execution of the main site; those of other sites are shared out evenly.
@@ -174,7 +176,7 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
     for &id in allocations.iter().filter(|&&id| site_of(id) == site) {
         let (run, size) = (ledger.runs.of[id as usize], ledger.sizes[id as usize]);
         match per_run.last_mut() {
-            Some(last) if last.0 == run => last.1 += size,
+            Some(last) if last.0 == run => last.1 = last.1.saturating_add(size),
             _ => per_run.push((run, size)),
         }
     }
@@ -183,7 +185,7 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
     let mut sorted: Vec<u64> = per_run.iter().map(|r| r.1).collect();
     sorted.sort_unstable();
     let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-    let elsewhere = (bytes - by_site.get(&site).copied().unwrap_or(0)) / calls.max(1);
+    let elsewhere = bytes.saturating_sub(by_site.get(&site).copied().unwrap_or(0)) / calls.max(1);
     let begin = |run: u32| ledger.runs.runs[run as usize].event;
     let mut steps: Vec<u64> = per_run.iter().filter_map(|r| ledger.steps.of(begin(r.0))).collect();
     steps.dedup();
@@ -198,7 +200,7 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
         bytes,
         calls,
         calls_made: calls_made.unwrap_or(calls).max(calls),
-        bytes_per_call: median + elsewhere,
+        bytes_per_call: median.saturating_add(elsewhere),
         first_event: per_run.first().map_or(event, |r| begin(r.0)),
         last_event: per_run.last().map_or(event, |r| begin(r.0)),
         steps: steps.len() as u64,
@@ -214,27 +216,25 @@ fn is_graph(ledger: &Ledger<'_>, kept: &[u32], runs: &[(u32, u64)]) -> Option<bo
     let kept_bytes: u64 = ledger.sum(kept);
     let (mut inside, mut number, mut operations) = (0u64, 0u64, Vec::new());
     for &id in kept.iter().filter(|&&id| in_module(id)) {
-        inside += ledger.sizes[id as usize];
+        inside = inside.saturating_add(ledger.sizes[id as usize]);
         if in_runs(id) {
             number += 1;
             operations.push((ledger.trace.allocations[id as usize].stack, ledger.sizes[id as usize]));
         }
     }
-    if inside * 2 < kept_bytes {
+    if inside.saturating_mul(2) < kept_bytes {
         return Some(false);
     }
     operations.sort_unstable();
     operations.dedup();
-    let made: u64 = (0..ledger.runs.of.len() as u32)
-        .filter(|&id| in_module(id) && in_runs(id))
-        .map(|id| ledger.sizes[id as usize])
-        .sum();
+    let all = 0..ledger.runs.of.len() as u32;
+    let made = total(all.filter(|&id| in_module(id) && in_runs(id)).map(|id| ledger.sizes[id as usize]));
     let per_call = number / (runs.len() as u64).max(1);
     match () {
         () if per_call <= 1 => Some(false),
-        () if operations.len() >= 3 && per_call >= 3 && inside * 5 >= made => Some(true),
-        () if inside * 2 >= made => Some(true),
-        () if inside * 10 < made => Some(false),
+        () if operations.len() >= 3 && per_call >= 3 && inside.saturating_mul(5) >= made => Some(true),
+        () if inside.saturating_mul(2) >= made => Some(true),
+        () if inside.saturating_mul(10) < made => Some(false),
         () => None,
     }
 }

@@ -2,6 +2,7 @@
 
 use super::frames::Shapes;
 use super::runs::Runs;
+use super::total;
 use whyoom_replay::{NONE, Recorded, Steps, Trace};
 use whyoom_snapshot::Action;
 
@@ -35,6 +36,8 @@ pub(crate) struct Ledger<'a> {
     /// Highest live bytes and the event after which they were reached.
     pub(crate) peak_live: u64,
     pub(crate) peak_event: Option<u32>,
+    /// Highest requested bytes.
+    pub(crate) peak_requested: u64,
     /// Last `alloc` event; what follows is the end of the program.
     pub(crate) last_alloc: Option<u32>,
 }
@@ -64,6 +67,7 @@ impl<'a> Ledger<'a> {
             levels: Vec::new(),
             peak_live: 0,
             peak_event: None,
+            peak_requested: 0,
             last_alloc: None,
         };
         this.follow();
@@ -73,9 +77,10 @@ impl<'a> Ledger<'a> {
     fn follow(&mut self) {
         let events = &self.trace.device.events;
         let allocations = &self.trace.allocations;
-        let old = allocations.iter().zip(&self.sizes).filter(|(a, _)| a.alloc_event == NONE && a.free_event > 0);
-        let mut live: u64 = old.map(|(_, &size)| size).sum();
-        self.peak_live = live;
+        let old = || allocations.iter().zip(&self.sizes).filter(|(a, _)| a.alloc_event == NONE && a.free_event > 0);
+        let mut live = total(old().map(|(_, &size)| size));
+        let mut requested = total(old().map(|(a, _)| a.bytes));
+        (self.peak_live, self.peak_requested) = (live, requested);
         let count = events.len() as u32;
         let mut ranges = self.steps.ranges(count);
         let mut next = ranges.next();
@@ -88,7 +93,10 @@ impl<'a> Ledger<'a> {
             }
             match events.action[i] {
                 Action::Alloc => {
-                    live += self.sizes[self.trace.allocation_of[i] as usize];
+                    let id = self.trace.allocation_of[i] as usize;
+                    live = live.saturating_add(self.sizes[id]);
+                    requested = requested.saturating_add(allocations[id].bytes);
+                    self.peak_requested = self.peak_requested.max(requested);
                     self.last_alloc = Some(i as u32);
                     if live > self.peak_live {
                         self.peak_live = live;
@@ -99,7 +107,9 @@ impl<'a> Ledger<'a> {
                     }
                 }
                 Action::FreeRequested | Action::FreeCompleted if self.is_drop(i) => {
-                    live = live.saturating_sub(self.sizes[self.trace.allocation_of[i] as usize]);
+                    let id = self.trace.allocation_of[i] as usize;
+                    live = live.saturating_sub(self.sizes[id]);
+                    requested = requested.saturating_sub(allocations[id].bytes);
                 }
                 _ => {}
             }
@@ -123,6 +133,12 @@ impl<'a> Ledger<'a> {
         self.trace.allocations.iter().enumerate().filter(alive).map(|(i, _)| i as u32).collect()
     }
 
+    /// Bytes allocated in the trace, each allocation counted once.
+    pub(crate) fn made_in_trace(&self) -> u64 {
+        let made = self.trace.allocations.iter().zip(&self.sizes).filter(|(a, _)| a.alloc_event != NONE);
+        total(made.map(|(_, &size)| size))
+    }
+
     /// Whether an allocation is in a private pool: CUDA graphs keep what they captured.
     pub(crate) fn is_private(&self, id: u32) -> bool {
         self.pools.get(id as usize).is_some_and(|&pool| pool != 0)
@@ -130,7 +146,7 @@ impl<'a> Ledger<'a> {
 
     /// Sum of the sizes of `allocations`.
     pub(crate) fn sum(&self, allocations: &[u32]) -> u64 {
-        allocations.iter().map(|&id| self.sizes[id as usize]).sum()
+        total(allocations.iter().map(|&id| self.sizes[id as usize]))
     }
 
     /// The level of the step that `event` lies in.

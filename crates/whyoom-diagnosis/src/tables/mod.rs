@@ -6,3 +6,8 @@ pub(crate) mod growth;
 pub(crate) mod ledger;
 pub(crate) mod place;
 pub(crate) mod runs;
+
+/// Sum of bytes; a damaged file may hold sizes whose sum has no room.
+pub(crate) fn total(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
+}
