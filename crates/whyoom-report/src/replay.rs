@@ -4,7 +4,7 @@
 //! indices; `event` and `malloc` mean what they mean in [`whyoom_diagnosis::explanation`].
 
 use serde::Serialize;
-pub use whyoom_diagnosis::explanation::{DivergenceReport, FinalStateReport, Input, WarningLine};
+pub use whyoom_diagnosis::explanation::{DivergenceReport, FinalStateReport, Input, Torch, WarningLine};
 
 /// Everything `whyoom replay` says.
 #[derive(Debug, Clone, Serialize)]
@@ -39,6 +39,8 @@ pub struct DeviceReplay {
     pub empty_cache: Option<String>,
     /// The limit replayed; `null` = unlimited, or, in recorded mode, whatever the record shows.
     pub limit_bytes: Option<u64>,
+    /// Whether the limit was inferred from the recording (the low end of what is possible), not given.
+    pub limit_is_inferred: bool,
     /// Release whose allocator was modelled.
     pub model: String,
     /// Events in the trace.
@@ -55,7 +57,7 @@ pub struct DeviceReplay {
     pub first_oom: Option<FailedRequest>,
     /// The first request that failed in the recording.
     pub recorded_first_oom: Option<RecordedFailure>,
-    /// Maxima; after the first failure they say nothing of the real run.
+    /// Maxima up to the first failure of a counterfactual, or over the whole recording.
     pub peak: ReplayPeak,
     /// Peak reserved over the ensemble of placements, lowest and highest.
     pub peak_reserved_range: (u64, u64),
@@ -65,9 +67,9 @@ pub struct DeviceReplay {
     pub timing_sensitive: bool,
     /// State after the last event.
     pub end: ReplayEnd,
-    /// Full releases followed by another try.
+    /// Full releases followed by another try; like the counts below up to where [`DeviceReplay::peak`] is.
     pub retries: u64,
-    /// Requests that failed.
+    /// Requests that failed, to the end of the trace.
     pub ooms: u64,
     /// `cudaMalloc` and map calls.
     pub driver_allocations: u64,

@@ -18,6 +18,7 @@ mod cli;
 mod exit;
 mod pipeline;
 mod progress;
+mod recording;
 mod size;
 mod streams;
 mod verbs;

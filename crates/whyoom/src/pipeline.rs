@@ -6,24 +6,21 @@ use std::{
 };
 
 use rayon::prelude::*;
-use whyoom_diagnosis::explanation::{Explanation, WarningLine};
+use whyoom_diagnosis::{
+    ExplainOptions, InputMeta, LimitChoice,
+    explanation::{Explanation, WarningLine},
+};
 use whyoom_report::{Layout, Numbers, TextOptions, write_json};
 use whyoom_snapshot::{ReadError, ReadOptions, Snapshot, read_path, read_reader};
 
 use crate::{
     Exit, Streams,
-    cli::{ColorWhen, InputArgs, OutputArgs},
+    cli::{ColorWhen, InputArgs, LimitArg, OutputArgs},
     progress::Progress,
 };
 
-/// One file read.
-pub(crate) struct Loaded {
-    /// As given; lossy where it is not UTF-8.
-    pub(crate) path: String,
-    /// Size on disk, or of what standard input gave.
-    pub(crate) size_bytes: u64,
-    pub(crate) snapshot: Snapshot,
-}
+/// One file read, and what is known of it besides its content.
+pub(crate) type Loaded = (InputMeta, Snapshot);
 
 /// What could be read of the files named, in the order given.
 pub(crate) struct Loading {
@@ -86,17 +83,18 @@ pub(crate) fn load(args: &InputArgs, streams: &mut Streams<'_>) -> Result<Loadin
 fn read_file(path: &Path, options: &ReadOptions) -> Result<Loaded, ReadError> {
     let snapshot = read_path(path, options)?;
     let size_bytes = std::fs::metadata(path).map_or(snapshot.input_bytes, |m| m.len());
-    Ok(Loaded { path: path.to_string_lossy().into_owned(), size_bytes, snapshot })
+    Ok((InputMeta { path: path.to_string_lossy().into_owned(), size_bytes }, snapshot))
 }
 
 fn read_stdin(stdin: &mut dyn Read, options: &ReadOptions) -> Result<Loaded, ReadError> {
     let snapshot = read_reader(stdin, options)?;
-    Ok(Loaded { path: "-".into(), size_bytes: snapshot.input_bytes, snapshot })
+    Ok((InputMeta { path: "-".into(), size_bytes: snapshot.input_bytes }, snapshot))
 }
 
 /// A device that no input has is a slip, and its absence must not read as health.
 fn check_devices(args: &InputArgs, loading: Loading, streams: &mut Streams<'_>) -> Result<Loading, Exit> {
-    let mut present: Vec<u32> = loading.inputs.iter().flat_map(|i| &i.snapshot.devices).map(|d| d.index).collect();
+    let mut present: Vec<u32> =
+        loading.inputs.iter().flat_map(|(_, snapshot)| &snapshot.devices).map(|d| d.index).collect();
     present.sort_unstable();
     present.dedup();
     let Some(absent) = args.device.iter().find(|d| !present.contains(d)) else { return Ok(loading) };
@@ -189,12 +187,14 @@ pub(crate) fn add_failures(warnings: &mut Vec<WarningLine>, failed: Vec<WarningL
 }
 
 /// The diagnosis of everything loaded.
-pub(crate) fn explain(_loading: &Loading, _args: &InputArgs) -> Explanation {
-    Explanation {
-        schema: "whyoom.explain/1",
-        inputs: Vec::new(),
-        warnings: Vec::new(),
-        readings: Vec::new(),
-        devices: Vec::new(),
-    }
+pub(crate) fn explain(loading: &Loading, args: &InputArgs) -> Explanation {
+    let options = ExplainOptions {
+        limit: args.limit.map(|limit| match limit {
+            LimitArg::Bytes(bytes) => LimitChoice::Bytes(bytes),
+            LimitArg::None => LimitChoice::None,
+        }),
+        torch: args.torch,
+        devices: (!args.device.is_empty()).then(|| args.device.clone()),
+    };
+    whyoom_diagnosis::explain(&loading.inputs, &options)
 }

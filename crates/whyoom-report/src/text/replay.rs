@@ -74,12 +74,15 @@ fn write_device(doc: &mut Doc, device: &DeviceReplay, options: TextOptions) {
 /// What was replayed: settings, limit, calls, model.
 fn world(device: &DeviceReplay, options: TextOptions) -> String {
     let mut parts = vec![match device.settings.as_deref() {
-        None => "settings as recorded".to_owned(),
+        None => "settings not in the file, defaults taken".to_owned(),
         Some("") => "default settings".to_owned(),
         Some(s) => s.to_owned(),
     }];
     parts.push(match (device.limit_bytes, device.mode) {
-        (Some(limit), _) => format!("limit {}", options.numbers.bytes(limit)),
+        (Some(limit), _) => {
+            let inferred = if device.limit_is_inferred { " (inferred)" } else { "" };
+            format!("limit {}{inferred}", options.numbers.bytes(limit))
+        }
         (None, ReplayMode::Recorded) => "limit as recorded".to_owned(),
         (None, ReplayMode::Counterfactual) => "no limit".to_owned(),
     });
@@ -164,7 +167,11 @@ fn counterfactual(doc: &mut Doc, device: &DeviceReplay, options: TextOptions) {
         );
     }
     if device.first_oom.is_some() {
-        doc.paragraph(2, Tone::Plain, "figures below go on past the failure, without the requests that failed");
+        doc.paragraph(
+            2,
+            Tone::Plain,
+            "peaks and calls are those up to it; the rest is without the requests that failed",
+        );
     }
     for (is_so, what) in [
         (device.tie_sensitive, "ties among equal free blocks"),
@@ -206,12 +213,16 @@ fn rows(doc: &mut Doc, device: &DeviceReplay, options: TextOptions) {
             bytes(device.peak.requested_bytes)
         ),
     );
+    // Expandable segments are not counted by PyTorch, and so not here.
+    let segments = match device.end.segments {
+        0 => String::new(),
+        n => format!(" in {}", plural(n, "segment", "segments")),
+    };
     row(
         "End",
         format!(
-            "reserved {} in {}, allocated {}",
+            "reserved {}{segments}, allocated {}",
             bytes(device.end.reserved_bytes),
-            plural(device.end.segments, "segment", "segments"),
             bytes(device.end.allocated_bytes)
         ),
     );

@@ -66,15 +66,28 @@ pub(super) fn device_name(device: u32, rank: Option<u32>) -> String {
     rank.map_or_else(|| format!("GPU {device}"), |r| format!("rank {r} · GPU {device}"))
 }
 
-/// `torch ≥ 2.10`; `None` where nothing is known.
+/// `torch ≥ 2.10`, `torch 2.10 to 2.11`; `None` where nothing is known.
 pub(super) fn torch_range(torch: Option<&Torch>) -> Option<String> {
     let torch = torch?;
     match (torch.at_least.as_deref(), torch.below.as_deref()) {
-        (Some(a), Some(b)) => Some(format!("torch ≥ {a}, < {b}")),
+        (Some(a), Some(b)) => Some(match release_before(b) {
+            Some(last) if last == a => format!("torch {a}"),
+            Some(last) => format!("torch {a} to {last}"),
+            // 1.13 was the last before 2.0, and so the only one from itself on.
+            None if a == "1.13" && b == "2.0" => "torch 1.13".to_owned(),
+            None => format!("torch ≥ {a}, < {b}"),
+        }),
         (Some(a), None) => Some(format!("torch ≥ {a}")),
         (None, Some(b)) => Some(format!("torch < {b}")),
         (None, None) => None,
     }
+}
+
+/// The minor release before `release`; `None` where a major one begins.
+fn release_before(release: &str) -> Option<String> {
+    let (major, minor) = release.split_once('.')?;
+    let minor: u32 = minor.parse().ok()?;
+    Some(format!("{major}.{}", minor.checked_sub(1)?))
 }
 
 /// A 0-based step, for people who count from 0 and for people who count from 1.
@@ -112,6 +125,15 @@ pub(super) fn spaced(name: &str) -> String {
     name.replace('_', " ")
 }
 
+/// `text` with a capital first letter and a full stop.
+pub(super) fn sentence(text: &str) -> String {
+    let text = text.trim();
+    let mut chars = text.chars();
+    let Some(first) = chars.next() else { return String::new() };
+    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
+    format!("{}{}{stop}", first.to_uppercase(), chars.as_str())
+}
+
 pub(super) fn confidence(c: Confidence) -> &'static str {
     match c {
         Confidence::Proven => "proven",
@@ -146,7 +168,9 @@ mod tests {
             because: String::new(),
         };
         assert_eq!(torch_range(Some(&torch(Some("2.10"), None))).as_deref(), Some("torch ≥ 2.10"));
-        assert_eq!(torch_range(Some(&torch(Some("2.1"), Some("2.3")))).as_deref(), Some("torch ≥ 2.1, < 2.3"));
+        assert_eq!(torch_range(Some(&torch(Some("2.1"), Some("2.3")))).as_deref(), Some("torch 2.1 to 2.2"));
+        assert_eq!(torch_range(Some(&torch(Some("2.0"), Some("2.1")))).as_deref(), Some("torch 2.0"));
+        assert_eq!(torch_range(Some(&torch(Some("1.4"), Some("2.0")))).as_deref(), Some("torch ≥ 1.4, < 2.0"));
         assert_eq!(torch_range(Some(&torch(None, None))), None);
         assert_eq!(torch_range(None), None);
     }

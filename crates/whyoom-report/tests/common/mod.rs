@@ -474,6 +474,7 @@ pub fn replays() -> Vec<(&'static str, whyoom_report::replay::ReplayResult)> {
         settings: Some(String::new()),
         empty_cache: None,
         limit_bytes: None,
+        limit_is_inferred: false,
         model: "2.11".into(),
         events: 38_976,
         matched: Some(38_976),

@@ -41,7 +41,9 @@ impl Py {
             }
             Self::List(items) => {
                 out.extend(b"](");
-                items.iter().for_each(|i| i.write(out));
+                for item in items {
+                    item.write(out);
+                }
                 out.push(b'e');
             }
             Self::Dict(items) => {

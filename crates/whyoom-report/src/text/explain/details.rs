@@ -2,7 +2,7 @@
 
 use whyoom_diagnosis::explanation::{CategoryBytes, Finding, PeakReport};
 
-use super::LABEL_COLUMN;
+use super::{LABEL_COLUMN, remedies::is_healthy};
 use crate::{
     number::{count, exact_bytes, plain, plural},
     text::{
@@ -50,7 +50,8 @@ pub(super) fn not_the_cause(doc: &mut Doc, view: &View<'_>) {
         .take(shown)
         .map(|r| format!("{}: {}", cause_title(r.cause, None).to_lowercase(), r.statement.trim_end_matches('.')))
         .collect();
-    labelled(doc, "Not the cause", &text.join("; "));
+    let label = if is_healthy(view.device) { "Ruled out" } else { "Not the cause" };
+    labelled(doc, label, &text.join("; "));
 }
 
 fn labelled(doc: &mut Doc, label: &str, text: &str) {

@@ -8,12 +8,11 @@ use crate::{
     number::{count, plural},
     text::{
         doc::{Doc, Tone},
-        words::{View, steps_in_words},
+        words::{View, sentence, steps_in_words},
     },
 };
 
-/// Remedies in the short form: this many that help, and as many lines in all.
-const SHOWN_GOOD: usize = 4;
+/// Remedies in the short form.
 const SHOWN: usize = 8;
 /// Column at which results begin, where the remedies leave room.
 const RESULT_COLUMN: usize = 38;
@@ -97,11 +96,12 @@ pub(super) fn remedies(doc: &mut Doc, view: &View<'_>) {
     doc.two_sided(&[(Tone::Heading, title(device).into())], &[(Tone::Plain, basis_of_all(device).into())]);
     bound(doc, view);
     let shown = choose(view);
+    let common = common_notes(view, &shown);
     for &i in &shown {
-        line(doc, view, &device.remedies[i]);
+        line(doc, view, &device.remedies[i], &common);
     }
     rest(doc, view, &shown);
-    caveats(doc, view, &shown);
+    caveats(doc, view, &shown, &common);
 }
 
 pub(super) fn is_healthy(device: &DeviceReport) -> bool {
@@ -123,13 +123,20 @@ fn basis_of_all(device: &DeviceReport) -> &'static str {
         return "not verified: the replay diverges";
     }
     let exact = |r: &Remedy| r.basis == "exact_replay";
-    if device.remedies.iter().all(exact) {
+    if is_estimated_throughout(device) {
+        "basis: an estimate by replay"
+    } else if device.remedies.iter().all(exact) {
         "basis: replay of this recording"
     } else if device.remedies.iter().any(exact) {
         "basis: replay, or as marked"
     } else {
         ""
     }
+}
+
+/// Whether every remedy was estimated by replay, so that it need not be said of each.
+fn is_estimated_throughout(device: &DeviceReport) -> bool {
+    device.remedies.iter().all(|r| r.basis == "replay_estimate")
 }
 
 /// What no setting can do, said before the settings.
@@ -152,38 +159,115 @@ fn bound(doc: &mut Doc, view: &View<'_>) {
     );
 }
 
-/// Which remedies the short form shows: those that help, then the rest in order, each time the first ones.
+/// Which remedies the short form shows: the best of each kind, a pair of settings only if no single one does as well,
+/// and what does harm as far as there is room.
 fn choose(view: &View<'_>) -> Vec<usize> {
     let device = view.device;
+    let all = &device.remedies;
     if view.options.verbose {
-        return (0..device.remedies.len()).collect();
+        return (0..all.len()).collect();
     }
-    let helps = |i: &usize| {
-        matches!(reading(device, &device.remedies[*i]), Reading::Passes | Reading::Gamble | Reading::Lowers)
+    let is_single = |r: &Remedy| r.kind != "setting" || !is_pair(&r.apply);
+    let is_good = |r: &Remedy| {
+        matches!(reading(device, r), Reading::Passes | Reading::Lowers) || reading(device, r) == Reading::Gamble
     };
-    let (good, other): (Vec<usize>, Vec<usize>) = (0..device.remedies.len()).partition(helps);
-    let mut shown: Vec<usize> = good.into_iter().take(SHOWN_GOOD).collect();
-    shown.extend(other.into_iter().take(SHOWN - shown.len()));
+    let mut shown: Vec<usize> = Vec::new();
+    let mut kinds: Vec<&str> = Vec::new();
+    for (i, remedy) in all.iter().enumerate() {
+        let kind = if remedy.kind == "setting" { key(&remedy.apply) } else { remedy.id.as_str() };
+        if is_single(remedy) && !kinds.contains(&kind) {
+            kinds.push(kind);
+            shown.push(simplest(view, i));
+        }
+    }
+    let single_helps = all.iter().any(|r| is_single(r) && r.kind == "setting" && is_good(r));
+    if !single_helps {
+        shown.extend(all.iter().position(|r| !is_single(r) && is_good(r)));
+    }
+    shown.sort_unstable();
+    shown.truncate(SHOWN);
+    let harmful = (0..all.len()).rev().filter(|&i| all[i].outcome == RemedyOutcome::Worse && is_single(&all[i]));
+    for i in harmful {
+        if shown.len() < SHOWN && !shown.contains(&i) && !shown.iter().any(|&s| all[s].outcome == RemedyOutcome::Worse)
+        {
+            shown.push(i);
+        }
+    }
     shown.sort_unstable();
     shown
 }
 
-fn line(doc: &mut Doc, view: &View<'_>, remedy: &Remedy) {
+/// Of the settings of one key that do as little as the `i`th remedy, the shortest.
+fn simplest(view: &View<'_>, i: usize) -> usize {
+    let all = &view.device.remedies;
+    let first = &all[i];
+    let is_idle = matches!(first.outcome, RemedyOutcome::NoChange | RemedyOutcome::Fails);
+    if first.kind != "setting" || !is_idle {
+        return i;
+    }
+    let is_like = |r: &Remedy| {
+        r.kind == "setting" && r.outcome == first.outcome && !is_pair(&r.apply) && key(&r.apply) == key(&first.apply)
+    };
+    (i..all.len()).filter(|&j| is_like(&all[j])).min_by_key(|&j| all[j].apply.len()).unwrap_or(i)
+}
+
+/// Whether a settings string sets several keys; commas inside a list are not between keys.
+fn is_pair(settings: &str) -> bool {
+    let mut depth = 0;
+    settings.chars().any(|c| {
+        depth += i32::from(c == '[') - i32::from(c == ']');
+        c == ',' && depth == 0
+    })
+}
+
+/// The first key of a settings string.
+fn key(settings: &str) -> &str {
+    settings.split(':').next().unwrap_or(settings)
+}
+
+/// Whether the note of a remedy is shown beside it.
+fn shows_note(view: &View<'_>, remedy: &Remedy) -> bool {
+    let helps = [Reading::Passes, Reading::Gamble, Reading::Lowers, Reading::Unverified];
+    view.options.verbose || helps.contains(&reading(view.device, remedy))
+}
+
+/// The parts of a remedy's note, which are joined by semicolons.
+fn notes(remedy: &Remedy) -> impl Iterator<Item = &str> {
+    remedy.note.iter().flat_map(|n| n.split("; ")).map(|part| part.trim_end_matches('.'))
+}
+
+/// What holds for several of the remedies shown, to be said once below them.
+fn common_notes<'a>(view: &View<'a>, shown: &[usize]) -> Vec<&'a str> {
+    let remedies = &view.device.remedies;
+    let mut common: Vec<&str> = Vec::new();
+    let with_note: Vec<&Remedy> = shown.iter().map(|&i| &remedies[i]).filter(|r| shows_note(view, r)).collect();
+    for part in with_note.iter().flat_map(|r| notes(r)) {
+        let times = with_note.iter().filter(|r| notes(r).any(|n| n == part)).count();
+        if times > 1 && !common.contains(&part) {
+            common.push(part);
+        }
+    }
+    common
+}
+
+fn line(doc: &mut Doc, view: &View<'_>, remedy: &Remedy, common: &[&str]) {
     let device = view.device;
     let reading = reading(device, remedy);
     let (tone, mark) = reading.mark();
     let mut text = result(view, remedy, reading);
-    if remedy.basis != "exact_replay" && device.replay.status != ReplayStatus::Diverged {
+    let is_marked = remedy.basis != "exact_replay" && !is_estimated_throughout(device);
+    if is_marked && device.replay.status != ReplayStatus::Diverged {
         text.push_str(match remedy.basis {
             "replay_estimate" => " (estimate)",
             "arithmetic" => " (arithmetic)",
             _ => " (reasoning)",
         });
     }
-    let is_caution = matches!(reading, Reading::Passes | Reading::Gamble | Reading::Lowers | Reading::Unverified);
-    if let Some(note) = remedy.note.as_deref().filter(|_| is_caution || view.options.verbose) {
-        text.push_str("; ");
-        text.push_str(note.trim_end_matches('.'));
+    if shows_note(view, remedy) {
+        for part in notes(remedy).filter(|n| !common.contains(n)) {
+            text.push_str("; ");
+            text.push_str(part);
+        }
     }
     doc.entry(
         2,
@@ -235,6 +319,12 @@ fn failure(view: &View<'_>, remedy: &Remedy) -> String {
         (false, false) => "",
     };
     match (&remedy.first_failure, &device.oom) {
+        // Where the program caught earlier failures, the first of them is what a remedy is measured by.
+        (Some(_), Some(oom)) if oom.oom_count > 1 => match remedy.outcome {
+            RemedyOutcome::NoChange => "changes nothing: fails where the run first failed".into(),
+            RemedyOutcome::Worse => format!("fails before the run first failed{worse}"),
+            _ => format!("fails after the run first failed{worse}"),
+        },
         (Some(point), Some(oom)) => {
             let at = FailurePoint { event: oom.event, malloc: oom.malloc, step: oom.step };
             let when = when(point, &at);
@@ -288,6 +378,8 @@ fn peak_and_spare(view: &View<'_>, remedy: &Remedy) -> String {
     let mut text = peak(view, remedy).map(|p| format!(", peak {p}")).unwrap_or_default();
     match (spare(view.device, remedy), remedy.peak_reserved_range, view.device.limit.low_bytes) {
         (_, Some((_, high)), Some(limit)) if high > limit => text.push_str(", not in every placement tried"),
+        // Without room in some placement only; the note says in how many.
+        (Some(0), _, Some(limit)) if remedy.peak_reserved_bytes.is_some_and(|p| p < limit) => {}
         (Some(0), _, _) => text.push_str(", nothing to spare"),
         (Some(spare), _, _) => {
             text.push_str(", ");
@@ -330,14 +422,24 @@ fn rest(doc: &mut Doc, view: &View<'_>, shown: &[usize]) {
 }
 
 /// What the results above do not say.
-fn caveats(doc: &mut Doc, view: &View<'_>, shown: &[usize]) {
+fn caveats(doc: &mut Doc, view: &View<'_>, shown: &[usize], common: &[&str]) {
     let device = view.device;
+    for note in common {
+        doc.paragraph(2, Tone::Plain, &sentence(note));
+    }
     let is_cut = |i: &usize| {
         let remedy = &device.remedies[*i];
         remedy.scope == "failing_request" && matches!(reading(device, remedy), Reading::Passes | Reading::Gamble)
     };
-    if device.oom.is_some() && shown.iter().any(is_cut) {
-        doc.paragraph(2, Tone::Plain, "The recording ends here: nothing is known of later steps.");
+    if let Some(oom) = device.oom.as_ref().filter(|_| shown.iter().any(is_cut)) {
+        // The program went on if it completed the step that the request failed in.
+        let went_on = oom.step.is_some_and(|step| device.steps.count > step);
+        let text = match (went_on, oom.step) {
+            (true, _) => "The program went on without this request: what it would have done with it is not known.",
+            (false, Some(_)) => "The recording ends here: nothing is known of later steps.",
+            (false, None) => "Nothing is known of what would have come after this request.",
+        };
+        doc.paragraph(2, Tone::Plain, text);
     }
     limit(doc, view);
 }
@@ -346,16 +448,8 @@ fn limit(doc: &mut Doc, view: &View<'_>) {
     let limit = &view.device.limit;
     let text = match (limit.low_bytes, limit.high_bytes) {
         (Some(low), Some(high)) if low == high => return,
-        (Some(low), Some(high)) => {
-            let range = view.options.numbers.bytes_range(low, high);
-            let known = if range == view.bytes(low) {
-                format!("The limit is known to within {}", view.bytes(high.saturating_sub(low)))
-            } else {
-                format!("The limit is known only as {range}")
-            };
-            format!("{known}; remedies are tried at the low end.")
-        }
-        (Some(low), None) => format!("The limit is at least {}; remedies are tried there.", view.bytes(low)),
+        (Some(low), Some(_)) => format!("Tried under {}, the low end of what the limit can be.", view.bytes(low)),
+        (Some(low), None) => format!("Tried under {}, which the limit is at least.", view.bytes(low)),
         (None, _) if view.device.oom.is_some() => "The limit is not known; --limit SIZE says it.".into(),
         (None, _) => return,
     };

@@ -6,7 +6,7 @@ use crate::{
     number::{count, plural},
     text::{
         doc::{Doc, Tone, shorten_middle},
-        words::{View, cause_title, confidence, device_name, nth_step, torch_range},
+        words::{View, cause_title, confidence, device_name, nth_step, sentence, torch_range},
     },
 };
 
@@ -96,6 +96,9 @@ pub(super) fn verdict(doc: &mut Doc, view: &View<'_>) {
         &[(Tone::Heading, confidence(first.confidence).into())],
     );
     doc.paragraph(2, Tone::Plain, &first.summary);
+    if view.options.numbers.exact_bytes {
+        exactly(doc, view, first);
+    }
     doc.blank();
     culprits(doc, view, first);
     if let Some(oom) = &view.device.oom {
@@ -103,6 +106,36 @@ pub(super) fn verdict(doc: &mut Doc, view: &View<'_>) {
     }
     growth(doc, first);
     also(doc, view, rest);
+}
+
+/// The figures of the summary, which rounds them, to the byte.
+fn exactly(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
+    let mut parts = Vec::new();
+    let mut say = |what: &str, bytes: u64| parts.push(format!("{what} {}", view.bytes(bytes)));
+    match &view.device.oom {
+        Some(oom) => {
+            say("request", oom.request_bytes);
+            say("live", oom.live_bytes);
+            say("reserved", oom.reserved_bytes);
+            say("free in its pool", oom.free_in_pool_bytes);
+            say("largest free block", oom.largest_free_block_bytes);
+        }
+        None => {
+            say("peak allocated", view.device.peak.allocated_bytes);
+            say("peak reserved", view.device.peak.reserved_bytes);
+        }
+    }
+    if let Some(growth) = &finding.growth {
+        say("kept", finding.bytes_explained);
+        say("kept per step", growth.bytes_per_step);
+    }
+    let limit = match (view.device.limit.low_bytes, view.device.limit.high_bytes) {
+        (Some(low), Some(high)) => Some(view.options.numbers.bytes_range(low, high)),
+        (Some(low), None) => Some(format!("at least {}", view.bytes(low))),
+        _ => None,
+    };
+    parts.extend(limit.map(|l| format!("limit {l}")));
+    doc.entry(2, &[], 2, &[(Tone::Dim, format!("Exactly: {}.", parts.join(", ")))]);
 }
 
 /// Where the failing request was made, and how many failed before it.
@@ -113,37 +146,21 @@ fn failed_request(doc: &mut Doc, view: &View<'_>, oom: &OomReport) {
     }
     let mut code = None;
     if let Some(place) = &oom.place {
-        let phase = match place.phase {
-            "forward" => "in forward",
-            "backward" => "in backward",
-            "optimizer" => "in the optimizer",
-            _ => "",
-        };
         // A request of autograd's own threads has no frames: what is known is the line that ran before it.
         let relation = if place.is_inferred { "after" } else { "at" };
-        if !phase.is_empty() {
-            parts.push(phase.to_owned());
-        }
-        parts.push(relation.to_owned());
+        parts.push(match place.phase {
+            "forward" => format!("in forward {relation}"),
+            "backward" => format!("in backward {relation}"),
+            "optimizer" => format!("in the optimizer {relation}"),
+            _ => relation.to_owned(),
+        });
         code = Some(view.line_of_code(&place.function, &place.file, place.line));
     }
     if !parts.is_empty() {
-        let mut text = String::new();
-        for (i, part) in parts.iter().enumerate() {
-            let glue = if i == 0 {
-                ""
-            } else if part == "after" || part == "at" {
-                " "
-            } else {
-                ", "
-            };
-            text.push_str(glue);
-            text.push_str(part);
+        let mut spans = vec![(Tone::Plain, parts.join(", "))];
+        if let Some(code) = code {
+            spans.push((Tone::Code, format!("  {code}")));
         }
-        let spans = match code {
-            Some(code) => vec![(Tone::Plain, format!("{text}  ")), (Tone::Code, code)],
-            None => vec![(Tone::Plain, text)],
-        };
         doc.entry(2, &[], 2, &spans);
     }
     if oom.oom_count > 1 {
@@ -216,13 +233,4 @@ fn also(doc: &mut Doc, view: &View<'_>, rest: &[Finding]) {
             &format!("{} more; -v shows all.", plural((rest.len() - shown) as u64, "finding", "findings")),
         );
     }
-}
-
-/// `text` with a capital first letter and a full stop.
-fn sentence(text: &str) -> String {
-    let text = text.trim();
-    let mut chars = text.chars();
-    let Some(first) = chars.next() else { return String::new() };
-    let stop = if text.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{}{}{stop}", first.to_uppercase(), chars.as_str())
 }
