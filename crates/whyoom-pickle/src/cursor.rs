@@ -2,58 +2,86 @@
 
 use crate::ErrorKind;
 
-/// A byte slice and a position; every read is checked, nothing is copied.
+/// The bytes that are still to be read; every read is checked, nothing is copied.
+///
+/// The rest as a slice, and not the whole with a position: one comparison then checks a read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cursor<'a> {
-    pub(crate) data: &'a [u8],
-    pub(crate) pos: usize,
+    rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
+    pub(crate) const fn new(data: &'a [u8]) -> Self {
+        Self { rest: data }
+    }
+
+    /// Number of bytes still to be read.
     #[inline(always)]
-    pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, ErrorKind> {
-        let byte = *self.data.get(self.pos).ok_or(ErrorKind::UnexpectedEnd(what))?;
-        self.pos += 1;
-        Ok(byte)
+    pub(crate) const fn left(&self) -> usize {
+        self.rest.len()
     }
 
     #[inline(always)]
-    pub(crate) fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], ErrorKind> {
-        let rest = self.data.get(self.pos..).unwrap_or_default();
-        let bytes = *rest.first_chunk::<N>().ok_or(ErrorKind::UnexpectedEnd(what))?;
-        self.pos += N;
-        Ok(bytes)
+    pub(crate) const fn byte(&mut self, what: &'static str) -> Result<u8, ErrorKind> {
+        let [byte, rest @ ..] = self.rest else { return Err(ErrorKind::UnexpectedEnd(what)) };
+        self.rest = rest;
+        Ok(*byte)
     }
 
     #[inline(always)]
-    pub(crate) fn bytes(&mut self, len: u64, what: &'static str) -> Result<&'a [u8], ErrorKind> {
-        let rest = self.data.get(self.pos..).unwrap_or_default();
-        if len > rest.len() as u64 {
+    pub(crate) const fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], ErrorKind> {
+        let Some((bytes, rest)) = self.rest.split_first_chunk::<N>() else {
+            return Err(ErrorKind::UnexpectedEnd(what));
+        };
+        self.rest = rest;
+        Ok(*bytes)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn bytes(&mut self, len: u64, what: &'static str) -> Result<&'a [u8], ErrorKind> {
+        if len > self.rest.len() as u64 {
             return Err(ErrorKind::UnexpectedEnd(what));
         }
-        let bytes = &rest[..len as usize];
-        self.pos += bytes.len();
+        let (bytes, rest) = self.rest.split_at(len as usize);
+        self.rest = rest;
         Ok(bytes)
     }
 
     /// The next byte, if there is one.
     #[inline(always)]
-    pub(crate) fn peek(&self) -> Option<u8> {
-        self.data.get(self.pos).copied()
+    pub(crate) const fn peek(&self) -> Option<u8> {
+        match self.rest {
+            [byte, ..] => Some(*byte),
+            [] => None,
+        }
     }
 
     /// The next eight bytes as a little-endian number, if there are eight.
     #[inline(always)]
-    pub(crate) fn peek_u64(&self) -> Option<u64> {
-        let rest = self.data.get(self.pos..)?;
-        rest.first_chunk::<8>().map(|b| u64::from_le_bytes(*b))
+    pub(crate) const fn peek_u64(&self) -> Option<u64> {
+        match self.rest.first_chunk::<8>() {
+            Some(bytes) => Some(u64::from_le_bytes(*bytes)),
+            None => None,
+        }
+    }
+
+    /// Steps over `len` bytes, or to the end if there are fewer.
+    #[inline(always)]
+    pub(crate) fn skip(&mut self, len: usize) {
+        self.rest = self.rest.get(len..).unwrap_or_default();
+    }
+
+    /// The bytes from here to `later`, which is a later state of this cursor.
+    #[inline(always)]
+    pub(crate) fn until(&self, later: &Self) -> &'a [u8] {
+        self.rest.get(..self.rest.len() - later.rest.len()).unwrap_or_default()
     }
 
     /// The bytes up to the next line feed, which is skipped.
     pub(crate) fn line(&mut self, what: &'static str) -> Result<&'a [u8], ErrorKind> {
-        let rest = self.data.get(self.pos..).unwrap_or_default();
-        let len = rest.iter().position(|b| *b == b'\n').ok_or(ErrorKind::UnexpectedEnd(what))?;
-        self.pos += len + 1;
-        Ok(&rest[..len])
+        let len = self.rest.iter().position(|b| *b == b'\n').ok_or(ErrorKind::UnexpectedEnd(what))?;
+        let line = self.bytes(len as u64, what)?;
+        self.skip(1);
+        Ok(line)
     }
 }

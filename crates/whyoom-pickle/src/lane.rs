@@ -23,15 +23,14 @@ enum End {
 }
 
 impl<'a, S: Sink> Machine<'a, S> {
-    /// Reads dicts of the shape expected at this depth. `pos` is behind the first one's `EMPTY_DICT`; returns where
-    /// the plain opcodes go on.
+    /// Reads dicts of the shape expected at this depth. `cursor` is behind the first one's `EMPTY_DICT`; returns
+    /// where the plain opcodes go on.
     #[inline(never)]
-    pub(crate) fn dicts(&mut self, pos: usize) -> Result<usize, ErrorKind> {
-        let mut cursor = Cursor { data: self.data, pos };
+    pub(crate) fn dicts(&mut self, mut cursor: Cursor<'a>) -> Result<Cursor<'a>, ErrorKind> {
         let depth = self.marks.len();
         let mut values = [Value::NONE; TEMPLATE_KEYS];
         loop {
-            self.op_at = cursor.pos - 1;
+            self.left_at_op = cursor.left() + 1;
             let memo = memoize(&mut cursor, &mut self.memo, Ref::EMPTY_DICT)?;
             if self.stack.len() == self.stack.capacity() {
                 grow(&mut self.stack, self.stack_cap)?;
@@ -39,23 +38,27 @@ impl<'a, S: Sink> Machine<'a, S> {
             let is_expected = self.templates.get(depth).is_some_and(|t| !t.texts.is_empty());
             if !is_expected || cursor.peek() != Some(op::MARK) {
                 self.stack.push(Value::through(Ref::EMPTY_DICT, memo));
-                return Ok(cursor.pos);
+                return Ok(cursor);
             }
-            cursor.pos += 1;
+            cursor.skip(1);
             let (count, end) = self.items(&mut cursor, depth, &mut values)?;
             if !matches!(end, End::Closed) {
                 self.leave(memo, depth, &values[..count], &end)?;
-                return Ok(cursor.pos);
+                return Ok(cursor);
             }
-            let Some(template) = self.templates.get_mut(depth) else { return Ok(cursor.pos) };
-            let shape = template.shape(count, &mut self.shapes);
+            let Some(template) = self.templates.get_mut(depth) else { return Ok(cursor) };
+            let Some(shape) = template.shape(count, &mut self.shapes) else {
+                self.leave(memo, depth, &values[..count], &End::OtherKey)?;
+                self.set_items()?;
+                return Ok(cursor);
+            };
             let made = self.sink.row(shape, &template.texts[..count], &values[..count])?;
             self.memo.follow(memo, made)?;
             self.stack.push(Value::through(made, memo));
             if cursor.peek() != Some(op::EMPTY_DICT) {
-                return Ok(cursor.pos);
+                return Ok(cursor);
             }
-            cursor.pos += 1;
+            cursor.skip(1);
         }
     }
 
@@ -74,7 +77,7 @@ impl<'a, S: Sink> Machine<'a, S> {
                 return Ok((count, End::OtherKey));
             };
             if ahead & key.mask == key.bits {
-                cursor.pos += key.len;
+                cursor.skip(key.len);
                 let value = match simple_value(cursor, &self.memo) {
                     Some(value) => value,
                     None => match composed_value(cursor, &mut self.memo, &mut self.sink, &mut self.lists)? {
@@ -90,7 +93,7 @@ impl<'a, S: Sink> Machine<'a, S> {
                 return Ok((count, End::OtherKey));
             }
             if ahead as u8 == op::SETITEMS {
-                cursor.pos += 1;
+                cursor.skip(1);
                 return Ok((count, End::Closed));
             }
             match pair(cursor, values[count - 1], &mut self.memo, &mut self.sink)? {
@@ -131,37 +134,80 @@ fn memoize(cursor: &mut Cursor<'_>, memo: &mut Memo, r: Ref) -> Result<u32, Erro
         },
         _ => return Ok(NO_MEMO),
     };
-    cursor.pos += len;
+    cursor.skip(len);
     memo.push(Value::of(r))
 }
+
+/// How the opcodes of simple values are read.
+#[derive(Debug, Clone, Copy)]
+struct Form {
+    class: Class,
+    /// Length of the opcode and its argument.
+    len: u8,
+    /// The bits of the argument.
+    mask: u32,
+    /// The argument's sign bit.
+    sign: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Class {
+    None,
+    /// An integer in the argument.
+    Int,
+    /// A memo index in the argument.
+    Get,
+    Other,
+}
+
+/// By opcode. One branch for integers of all lengths, since which length comes next is what a processor cannot guess.
+static FORMS: [Form; 256] = {
+    let mut forms = [Form { class: Class::None, len: 0, mask: 0, sign: 0 }; 256];
+    forms[op::BININT1 as usize] = Form { class: Class::Int, len: 2, mask: 0xFF, sign: 0 };
+    forms[op::BININT2 as usize] = Form { class: Class::Int, len: 3, mask: 0xFFFF, sign: 0 };
+    forms[op::BININT as usize] = Form { class: Class::Int, len: 5, mask: u32::MAX, sign: 1 << 31 };
+    forms[op::BINGET as usize] = Form { class: Class::Get, len: 2, mask: 0xFF, sign: 0 };
+    forms[op::LONG_BINGET as usize] = Form { class: Class::Get, len: 5, mask: u32::MAX, sign: 0 };
+    forms[op::LONG1 as usize] = Form { class: Class::Other, len: 0, mask: 0, sign: 0 };
+    forms[op::NONE as usize] = Form { class: Class::Other, len: 1, mask: 0, sign: 0 };
+    forms[op::NEWTRUE as usize] = Form { class: Class::Other, len: 1, mask: 0, sign: 0 };
+    forms[op::NEWFALSE as usize] = Form { class: Class::Other, len: 1, mask: 0, sign: 0 };
+    forms
+};
 
 /// A number, truth value or reference to the memo; the cursor moves only if it is one.
 #[inline(always)]
 fn simple_value(cursor: &mut Cursor<'_>, memo: &Memo) -> Option<Value> {
     let ahead = cursor.peek_u64()?;
-    let argument = ahead >> 8;
-    let (value, len) = match ahead as u8 {
-        op::BINGET => (memo.get(u32::from(argument as u8)).ok()?, 2),
-        op::LONG_BINGET => (memo.get(argument as u32).ok()?, 5),
-        op::BININT1 => (Value::int(i64::from(argument as u8)), 2),
-        op::LONG1 => {
-            // Addresses and times have 6 or 7 bytes: reading eight and shifting spares a copy of variable length.
-            let len = argument as u8;
-            let bytes = Cursor { pos: cursor.pos + 2, ..*cursor }.peek_u64()?;
-            if !(1..=8).contains(&len) {
-                return None;
-            }
-            let unused = 64 - 8 * u32::from(len);
-            (Value::int((bytes << unused) as i64 >> unused), 2 + usize::from(len))
+    let form = FORMS[usize::from(ahead as u8)];
+    let argument = (ahead >> 8) as u32 & form.mask;
+    let (value, len) = match form.class {
+        Class::None => return None,
+        Class::Int => {
+            // Subtracting the flipped sign bit extends it.
+            let number = i64::from(argument ^ form.sign) - i64::from(form.sign);
+            (Value::int(number), usize::from(form.len))
         }
-        op::BININT => (Value::int(i64::from(argument as i32)), 5),
-        op::BININT2 => (Value::int(i64::from(argument as u16)), 3),
-        op::NEWFALSE => (Value::bool(false), 1),
-        op::NEWTRUE => (Value::bool(true), 1),
-        op::NONE => (Value::NONE, 1),
-        _ => return None,
+        Class::Get => (memo.get(argument).ok()?, usize::from(form.len)),
+        Class::Other => match ahead as u8 {
+            op::LONG1 => {
+                // Addresses and times have 6 or 7 bytes: reading eight and shifting spares a copy of variable length.
+                let len = (ahead >> 8) as u8;
+                let mut bytes = *cursor;
+                bytes.skip(2);
+                let bytes = bytes.peek_u64()?;
+                if !(1..=8).contains(&len) {
+                    return None;
+                }
+                let unused = 64 - 8 * u32::from(len);
+                (Value::int((bytes << unused) as i64 >> unused), 2 + usize::from(len))
+            }
+            op::NEWTRUE => (Value::bool(true), 1),
+            op::NEWFALSE => (Value::bool(false), 1),
+            _ => (Value::NONE, 1),
+        },
     };
-    cursor.pos += len;
+    cursor.skip(len);
     Some(value)
 }
 
@@ -176,7 +222,8 @@ fn composed_value<'a, S: Sink>(
 ) -> Result<Option<Value>, ErrorKind> {
     match cursor.peek() {
         Some(op::SHORT_BINUNICODE) => {
-            let mut after = Cursor { pos: cursor.pos + 1, ..*cursor };
+            let mut after = *cursor;
+            after.skip(1);
             let len = after.byte("SHORT_BINUNICODE")?;
             let text = Ref::new(crate::Kind::TEXT, sink.text(after.bytes(u64::from(len), "a text")?)?);
             let slot = memoize(&mut after, memo, text)?;
@@ -184,9 +231,10 @@ fn composed_value<'a, S: Sink>(
             Ok(Some(Value::through(text, slot)))
         }
         Some(op::EMPTY_LIST) => {
-            let mut after = Cursor { pos: cursor.pos + 1, ..*cursor };
+            let mut after = *cursor;
+            after.skip(1);
             let slot_first = after.peek() == Some(op::MEMOIZE);
-            after.pos += usize::from(slot_first);
+            after.skip(usize::from(slot_first));
             let Some(made) = list_of_gets(&mut after, memo, sink, lists)? else { return Ok(None) };
             let slot = if slot_first { memo.push(Value::of(made))? } else { memoize(&mut after, memo, made)? };
             *cursor = after;
@@ -205,7 +253,7 @@ fn list_of_gets<'a, S: Sink>(
     lists: &mut ListCache<'a>,
 ) -> Result<Option<Ref>, ErrorKind> {
     if cursor.peek() == Some(op::MARK) {
-        cursor.pos += 1;
+        cursor.skip(1);
         return match gets(cursor) {
             Some(bytes) => lists.find_or_make(bytes, memo, sink).map(Some),
             None => Ok(None),
@@ -216,7 +264,7 @@ fn list_of_gets<'a, S: Sink>(
         && let Some(item) = simple_value(&mut after, memo)
         && after.peek() == Some(op::APPEND)
     {
-        after.pos += 1;
+        after.skip(1);
         *cursor = after;
         return Ok(Some(sink.list(Ref::EMPTY_LIST, &[item])?));
     }
@@ -226,19 +274,18 @@ fn list_of_gets<'a, S: Sink>(
 /// The bytes of references to the memo up to `APPENDS`, behind which the cursor then stands.
 #[inline(always)]
 fn gets<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
-    let data = cursor.data;
-    let from = cursor.pos;
-    let mut at = from;
+    let start = *cursor;
     loop {
-        at += match data.get(at) {
-            Some(&op::BINGET) => 2,
-            Some(&op::LONG_BINGET) => 5,
-            Some(&op::APPENDS) if at > from => break,
+        match cursor.peek() {
+            Some(op::BINGET) => cursor.skip(2),
+            Some(op::LONG_BINGET) => cursor.skip(5),
+            Some(op::APPENDS) => break,
             _ => return None,
-        };
+        }
     }
-    cursor.pos = at + 1;
-    data.get(from..at)
+    let bytes = start.until(cursor);
+    cursor.skip(1);
+    (!bytes.is_empty()).then_some(bytes)
 }
 
 /// Two integers that `TUPLE2` makes a pair of; `first` was read, the cursor stands behind it.
@@ -255,7 +302,7 @@ fn pair<S: Sink>(
     }
     match simple_value(&mut after, memo) {
         Some(second) if second.as_int().is_some() && after.peek() == Some(op::TUPLE2) => {
-            after.pos += 1;
+            after.skip(1);
             let made = sink.tuple(&[first, second])?;
             let slot = memoize(&mut after, memo, made)?;
             *cursor = after;

@@ -46,10 +46,10 @@ impl<'a> ListCache<'a> {
     #[inline(never)]
     fn make<S: Sink>(&mut self, place: usize, bytes: &'a [u8], memo: &Memo, sink: &mut S) -> Result<Ref, ErrorKind> {
         self.items.clear();
-        let mut cursor = Cursor { data: bytes, pos: 0 };
+        let mut cursor = Cursor::new(bytes);
         let mut all_fixed = true;
         while let Some(opcode) = cursor.peek() {
-            cursor.pos += 1;
+            cursor.skip(1);
             let slot = match opcode {
                 op::BINGET => u32::from(cursor.byte("BINGET")?),
                 _ => u32::from_le_bytes(cursor.array("LONG_BINGET")?),

@@ -14,7 +14,7 @@ const TEMPLATE_DEPTH: usize = 16;
 /// Reads one pickle from a byte slice into a [`Sink`].
 #[derive(Debug)]
 pub struct Machine<'a, S> {
-    pub(crate) data: &'a [u8],
+    data: &'a [u8],
     pub(crate) sink: S,
     pub(crate) stack: Vec<Value>,
     pub(crate) stack_cap: usize,
@@ -30,7 +30,8 @@ pub struct Machine<'a, S> {
     pub(crate) lists: ListCache<'a>,
     keys: Vec<u32>,
     values: Vec<Value>,
-    pub(crate) op_at: usize,
+    /// Bytes left at the opcode being carried out.
+    pub(crate) left_at_op: usize,
     end: usize,
 }
 
@@ -51,7 +52,7 @@ impl<'a, S: Sink> Machine<'a, S> {
             lists: ListCache::new(),
             keys: Vec::new(),
             values: Vec::new(),
-            op_at: 0,
+            left_at_op: data.len(),
             end: 0,
         }
     }
@@ -62,8 +63,10 @@ impl<'a, S: Sink> Machine<'a, S> {
     /// [`Error`] with the offset of the opcode that could not be carried out; [`Machine::salvage`] then collects
     /// what had been read.
     pub fn run(&mut self) -> Result<Value, Error> {
-        let mut cursor = Cursor { data: self.data, pos: 0 };
-        self.execute(&mut cursor).inspect(|_| self.end = cursor.pos).map_err(|kind| Error { kind, offset: self.op_at })
+        let mut cursor = Cursor::new(self.data);
+        let outcome = self.execute(&mut cursor);
+        self.end = self.data.len() - cursor.left();
+        outcome.map_err(|kind| Error { kind, offset: self.data.len() - self.left_at_op })
     }
 
     /// After [`Machine::run`] failed: closes all open containers, innermost first, dropping what is incomplete as the
@@ -92,7 +95,7 @@ impl<'a, S: Sink> Machine<'a, S> {
     #[inline(always)]
     fn execute(&mut self, cursor: &mut Cursor<'a>) -> Result<Value, ErrorKind> {
         loop {
-            self.op_at = cursor.pos;
+            self.left_at_op = cursor.left();
             match cursor.byte("the next opcode")? {
                 op::BINGET => {
                     let index = u32::from(cursor.byte("BINGET")?);
@@ -125,7 +128,7 @@ impl<'a, S: Sink> Machine<'a, S> {
                 }
                 op::LONG1 => self.long1(cursor)?,
                 op::MARK => self.mark()?,
-                op::EMPTY_DICT => cursor.pos = self.dicts(cursor.pos)?,
+                op::EMPTY_DICT => *cursor = self.dicts(*cursor)?,
                 op::EMPTY_LIST => self.push(Value::of(Ref::EMPTY_LIST))?,
                 op::SHORT_BINUNICODE => {
                     let len = cursor.byte("SHORT_BINUNICODE")?;
@@ -157,16 +160,15 @@ impl<'a, S: Sink> Machine<'a, S> {
                     let _: [u8; 8] = cursor.array("FRAME")?;
                 }
                 op::STOP => return self.stop(),
-                other => cursor.pos = self.rare(other, cursor.pos)?,
+                other => *cursor = self.rare(other, *cursor)?,
             }
         }
     }
 
-    /// Opcodes that snapshots rarely or never have. Returns the position after the opcode's argument.
+    /// Opcodes that snapshots rarely or never have. Returns the cursor behind the opcode's argument.
     #[cold]
     #[inline(never)]
-    fn rare(&mut self, opcode: u8, pos: usize) -> Result<usize, ErrorKind> {
-        let mut cursor = Cursor { data: self.data, pos };
+    fn rare(&mut self, opcode: u8, mut cursor: Cursor<'a>) -> Result<Cursor<'a>, ErrorKind> {
         match opcode {
             op::PROTO => {
                 let version = cursor.byte("PROTO")?;
@@ -270,7 +272,7 @@ impl<'a, S: Sink> Machine<'a, S> {
             op::REDUCE => self.reduce()?,
             other => return Err(op::code(other).map_or(ErrorKind::UnknownOpcode(other), ErrorKind::Code)),
         }
-        Ok(cursor.pos)
+        Ok(cursor)
     }
 
     #[inline(always)]
@@ -296,7 +298,7 @@ impl<'a, S: Sink> Machine<'a, S> {
             if (1..8).contains(&len) {
                 let unused = 64 - 8 * u32::from(len);
                 let value = ((ahead >> 8) << unused) as i64 >> unused;
-                cursor.pos += 1 + usize::from(len);
+                cursor.skip(1 + usize::from(len));
                 return self.push(Value::int(value));
             }
         }
@@ -346,7 +348,7 @@ impl<'a, S: Sink> Machine<'a, S> {
         self.memo.follow(memo, made)
     }
 
-    fn set_items(&mut self) -> Result<(), ErrorKind> {
+    pub(crate) fn set_items(&mut self) -> Result<(), ErrorKind> {
         let at = self.pop_mark("SETITEMS")?;
         let target = self.target(at, "SETITEMS")?;
         if self.stack.len() == at {
@@ -369,15 +371,15 @@ impl<'a, S: Sink> Machine<'a, S> {
         }
         self.keys.clear();
         self.keys.extend(items.iter().step_by(2).map_while(|k| k.as_text()));
-        let made = if target == Ref::EMPTY_DICT && self.keys.len() * 2 == items.len() {
-            self.values.clear();
-            self.values.extend(items.iter().skip(1).step_by(2));
-            let shape = self.shapes.intern(&self.keys);
-            self.sink.row(shape, &self.keys, &self.values)
-        } else {
-            self.sink.dict(target, items)
-        };
-        Ok(made?)
+        let is_whole = target == Ref::EMPTY_DICT && self.keys.len() * 2 == items.len();
+        match if is_whole { self.shapes.intern(&self.keys) } else { None } {
+            Some(shape) => {
+                self.values.clear();
+                self.values.extend(items.iter().skip(1).step_by(2));
+                Ok(self.sink.row(shape, &self.keys, &self.values)?)
+            }
+            None => Ok(self.sink.dict(target, items)?),
+        }
     }
 
     fn append_items(&mut self) -> Result<(), ErrorKind> {

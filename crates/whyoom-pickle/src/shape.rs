@@ -10,7 +10,10 @@ use crate::{Kind, Ref, Value};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ShapeId(pub u32);
 
-/// Numbers key sequences in the order in which they are first seen.
+/// Distinct key sequences that are numbered; a snapshot has a few dozen.
+const MOST_SHAPES: usize = 4096;
+
+/// Numbers key sequences in the order in which they are first seen, up to 4096 of them.
 #[derive(Debug, Default)]
 pub struct Shapes {
     ids: HashMap<Box<[u32]>, ShapeId>,
@@ -18,17 +21,24 @@ pub struct Shapes {
 }
 
 impl Shapes {
-    /// The number of `keys`, new or known.
-    pub fn intern(&mut self, keys: &[u32]) -> ShapeId {
+    /// The number of `keys`, new or known; `None` if it is new and there are too many.
+    pub fn intern(&mut self, keys: &[u32]) -> Option<ShapeId> {
         if let Some((last, id)) = &self.last
             && **last == *keys
         {
-            return *id;
+            return Some(*id);
         }
-        let next = ShapeId(self.ids.len() as u32);
-        let id = *self.ids.entry(keys.into()).or_insert(next);
+        let id = match self.ids.get(keys) {
+            Some(id) => *id,
+            None if self.ids.len() >= MOST_SHAPES => return None,
+            None => {
+                let id = ShapeId(self.ids.len() as u32);
+                self.ids.insert(keys.into(), id);
+                id
+            }
+        };
         self.last = Some((keys.into(), id));
-        id
+        Some(id)
     }
 }
 
@@ -105,22 +115,20 @@ impl Template {
         Some(Value::through(Ref::new(Kind::TEXT, *text), *memo))
     }
 
-    /// The shape of the first `count` keys, which are at least one.
+    /// The shape of the first `count` keys, which are at least one; `None` if there are too many shapes.
     #[inline(always)]
-    pub(crate) fn shape(&mut self, count: usize, shapes: &mut Shapes) -> ShapeId {
+    pub(crate) fn shape(&mut self, count: usize, shapes: &mut Shapes) -> Option<ShapeId> {
         match self.shapes.get(count - 1) {
-            Some(Some(shape)) => *shape,
+            Some(Some(shape)) => Some(*shape),
             _ => self.new_shape(count, shapes),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn new_shape(&mut self, count: usize, shapes: &mut Shapes) -> ShapeId {
-        let shape = shapes.intern(self.texts.get(..count).unwrap_or_default());
-        if let Some(slot) = self.shapes.get_mut(count - 1) {
-            *slot = Some(shape);
-        }
-        shape
+    fn new_shape(&mut self, count: usize, shapes: &mut Shapes) -> Option<ShapeId> {
+        let shape = shapes.intern(self.texts.get(..count)?)?;
+        *self.shapes.get_mut(count - 1)? = Some(shape);
+        Some(shape)
     }
 }

@@ -36,7 +36,8 @@ pub trait Sink {
     /// If the sink can hold no more.
     fn row(&mut self, shape: ShapeId, keys: &[u32], values: &[Value]) -> Result<Ref, Refusal>;
 
-    /// A dict gets items in any other way: in several portions, or with keys that are no text.
+    /// A dict gets items in any other way: in several portions, with keys that are no text, or after very many
+    /// different shapes.
     ///
     /// `target` is [`Ref::EMPTY_DICT`] the first time, later what this function or [`Sink::row`] returned.
     /// `items` holds keys and values in turn.

@@ -24,5 +24,8 @@ fn read(bencher: divan::Bencher) {
     };
     let events: usize = snapshot.devices.iter().map(|d| d.events.len()).sum();
     drop(snapshot);
-    bencher.counter(BytesCount::new(bytes.len())).counter(ItemsCount::new(events)).bench(|| read_bytes(&bytes, &options));
+    bencher
+        .counter(BytesCount::new(bytes.len()))
+        .counter(ItemsCount::new(events))
+        .bench(|| read_bytes(&bytes, &options));
 }

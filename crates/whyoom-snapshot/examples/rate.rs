@@ -23,7 +23,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (user, system) = (cpu.0 - user, cpu.1 - system);
             let events: usize = snapshot.devices.iter().map(|d| d.events.len()).sum();
             let rate = snapshot.input_bytes as f64 / 1e6 / (user + system);
-            println!("{events} events, wall {wall:.3} s, user {user:.2} s, system {system:.2} s: {rate:.0} MB/s of CPU time");
+            println!(
+                "{events} events, wall {wall:.3} s, user {user:.2} s, system {system:.2} s: {rate:.0} MB/s of CPU time"
+            );
         }
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -27,19 +27,32 @@ pub(super) fn range(collector: &Collector, parts: &Parts) -> TorchRange {
             () if block.has(Key::Frames) || segment.has(Key::IsExpandable) => {
                 told("2.1", "", "a bare list of segments, whose blocks have `frames` or which have `is_expandable`")
             }
-            () if block.has(Key::RequestedSize) => told("2.0", "2.1", "a bare list of segments with `requested_size` and without `is_expandable`"),
-            () if segment.has(Key::Stream) => told("1.13", "2.0", "a bare list of segments with `stream` and without `requested_size`"),
+            () if block.has(Key::RequestedSize) => {
+                told("2.0", "2.1", "a bare list of segments with `requested_size` and without `is_expandable`")
+            }
+            () if segment.has(Key::Stream) => {
+                told("1.13", "2.0", "a bare list of segments with `stream` and without `requested_size`")
+            }
             () if segment != KeySet::default() => told("1.4", "1.13", "a bare list of segments without `stream`"),
             () => told("", "", "a bare list that holds nothing to date it by"),
         };
     }
     match () {
-        () if top(Key::HostSegments) || top(Key::HostTraces) => told("2.14", "", "`host_segments` or `host_traces` at the top"),
+        () if event.has(Key::Category) => {
+            told("2.0", "", "`category` in the trace: converted from a profile, not recorded by the allocator")
+        }
         () if event.has(Key::InternalMetadata) => told("2.15", "", "`internal_metadata` in the trace"),
+        () if top(Key::HostSegments) || top(Key::HostTraces) => {
+            told("2.14", "", "`host_segments` or `host_traces` at the top")
+        }
         () if event.has(Key::PoolId) => told("2.12", "2.14", "`pool_id` in the trace, no `host_segments`"),
         () if event.has(Key::UserMetadata) => told("2.10", "2.12", "`user_metadata` in the trace, no `pool_id`"),
-        () if event.has(Key::CompileContext) => told("2.7", "2.10", "`compile_context` in the trace, no `user_metadata`"),
-        () if top(Key::ExternalAnnotations) && has_events => told("2.5", "2.9", "`external_annotations`, no `compile_context` in the trace"),
+        () if event.has(Key::CompileContext) => {
+            told("2.7", "2.10", "`compile_context` in the trace, no `user_metadata`")
+        }
+        () if top(Key::ExternalAnnotations) && has_events => {
+            told("2.5", "2.9", "`external_annotations`, no `compile_context` in the trace")
+        }
         () if top(Key::ExternalAnnotations) => told("2.5", "", "`external_annotations`; the empty trace tells no more"),
         () if top(Key::AllocatorSettings) => told("2.3", "2.5", "`allocator_settings`, no `external_annotations`"),
         () if event.has(Key::TimeUs) => told("2.2", "2.3", "`time_us` in the trace, no `allocator_settings`"),

@@ -12,22 +12,24 @@ use crate::{Block, Device, Events, NoteKind, Segment, StrId};
 pub(super) fn traces(collector: &mut Collector, traces: Option<Value>, devices: &mut BTreeMap<u32, Device>) {
     let Some(r) = traces.and_then(Value::as_ref) else { return };
     let lists: Vec<Value> = match r.kind {
-        kind::LIST => collector.lists.get(r.index as usize).cloned().unwrap_or_default(),
+        kind::LIST => collector.list_items(r).to_vec(),
         // One list of entries instead of one for each device.
         kind::ROWS => vec![Value::of(r)],
         _ => return,
     };
     let mut wanted: Vec<(u32, RowList)> = Vec::new();
+    let mut budget = Budget::of(collector.events.len());
     for (device, list) in lists.iter().enumerate() {
         match list.as_ref() {
             Some(Ref { kind: kind::ROWS, index }) => match collector.row_lists.get(index as usize) {
-                Some((kind::EVENT, rows)) => wanted.push((device as u32, rows.clone())),
+                Some((kind::EVENT, rows)) => wanted.extend(budget.take(rows).map(|rows| (device as u32, rows))),
                 _ => odd_trace(collector, device),
             },
             Some(Ref::EMPTY_LIST) => {}
             _ => odd_trace(collector, device),
         }
     }
+    budget.report(collector);
     let events = std::mem::take(&mut collector.events);
     let whole = 0..events.len() as u32;
     if let [(device, rows)] = wanted.as_slice()
@@ -42,8 +44,40 @@ pub(super) fn traces(collector: &mut Collector, traces: Option<Value>, devices: 
     }
 }
 
+/// Rows that lists may name altogether. Lists may name a row more than once, and a hostile file would make them do so
+/// without end.
+struct Budget {
+    left: usize,
+    is_exceeded: bool,
+}
+
+impl Budget {
+    /// Twice the rows that there are.
+    fn of(rows: usize) -> Self {
+        Self { left: 2 * rows, is_exceeded: false }
+    }
+
+    /// The part of `list` that is within the budget, if there is any.
+    fn take(&mut self, list: &RowList) -> Option<RowList> {
+        let kept = list.len().min(self.left);
+        self.is_exceeded |= kept < list.len();
+        self.left -= kept;
+        (kept > 0).then(|| list.up_to(kept))
+    }
+
+    fn report(&self, collector: &mut Collector) {
+        if self.is_exceeded {
+            collector
+                .warnings
+                .add("repeated_rows", || "lists name the same rows over and over; they were cut off".to_owned());
+        }
+    }
+}
+
 fn odd_trace(collector: &mut Collector, device: usize) {
-    collector.warnings.add("odd_trace", || format!("the trace of device {device} is no list of entries and was left out"));
+    collector
+        .warnings
+        .add("odd_trace", || format!("the trace of device {device} is no list of entries and was left out"));
 }
 
 /// Copies rows out of the common table, column by column so that only one column is held twice.
@@ -60,7 +94,8 @@ fn split(events: Events, wanted: &[(u32, RowList)]) -> Vec<Events> {
     for ((_, rows), part) in wanted.iter().zip(&mut parts) {
         let mut before = 0;
         for range in rows.ranges() {
-            part.notes.extend(notes_in(&notes, &range).map(|(row, kind, text)| (row - range.start + before, kind, text)));
+            part.notes
+                .extend(notes_in(&notes, &range).map(|(row, kind, text)| (row - range.start + before, kind, text)));
             before += range.len() as u32;
         }
     }
@@ -95,7 +130,10 @@ pub(super) fn segments(collector: &mut Collector, segments: Option<Value>, devic
         collector.warnings.add("odd_segments", || "`segments` is no list of segments and was left out".to_owned());
         return;
     };
-    let rows = rows.clone();
+    let mut budget = Budget::of(collector.segments.len());
+    let rows = budget.take(rows).unwrap_or_default();
+    budget.report(collector);
+    let mut budget = Budget::of(collector.blocks.len());
     let mut by_device: BTreeMap<u32, Vec<RawSegment>> = BTreeMap::new();
     for segment in rows.rows().filter_map(|row| collector.segments.get(row as usize)) {
         by_device.entry(segment.device).or_default().push(segment.clone());
@@ -104,17 +142,20 @@ pub(super) fn segments(collector: &mut Collector, segments: Option<Value>, devic
         let device = devices.entry(device).or_default();
         segments.sort_by_key(|s| s.address);
         for segment in segments {
-            place(collector, &segment, device);
+            place(collector, &segment, device, &mut budget);
         }
     }
+    budget.report(collector);
 }
 
 /// Adds `raw` and its blocks to `device`.
-fn place(collector: &mut Collector, raw: &RawSegment, device: &mut Device) {
+fn place(collector: &mut Collector, raw: &RawSegment, device: &mut Device, budget: &mut Budget) {
     let first = device.blocks.len();
     let rows = raw.blocks.and_then(|list| collector.row_lists.get(list as usize));
+    let rows =
+        rows.filter(|(kind, _)| *kind == kind::BLOCK).and_then(|(_, rows)| budget.take(rows)).unwrap_or_default();
     let mut at = raw.address;
-    for row in rows.filter(|(kind, _)| *kind == kind::BLOCK).iter().flat_map(|(_, rows)| rows.rows()) {
+    for row in rows.rows() {
         let Some(block) = collector.blocks.get(row as usize) else { continue };
         let address = block.address.unwrap_or(at);
         if address != at {
@@ -135,11 +176,8 @@ fn place(collector: &mut Collector, raw: &RawSegment, device: &mut Device) {
     let sum = |states: &[crate::BlockState]| -> u64 {
         blocks.iter().filter(|b| states.contains(&b.state)).fold(0, |sum, b| sum.wrapping_add(b.size))
     };
-    let (allocated, pending, free) = (
-        sum(&[crate::BlockState::Allocated]),
-        sum(&[crate::BlockState::PendingFree]),
-        sum(&[crate::BlockState::Free]),
-    );
+    let (allocated, pending, free) =
+        (sum(&[crate::BlockState::Allocated]), sum(&[crate::BlockState::PendingFree]), sum(&[crate::BlockState::Free]));
     let total = allocated.wrapping_add(pending).wrapping_add(free);
     let told = [
         ("total_size", raw.total_size, total),

@@ -3,13 +3,16 @@
 mod dating;
 mod devices;
 mod order;
+mod parts;
 mod settings;
 
 use std::collections::BTreeMap;
 
-use whyoom_pickle::{Item, Kind, Ref, Value};
+use whyoom_pickle::{Item, Kind, Value};
 
-use crate::collect::{Collector, Key, KeySet, RowKind, kind};
+use parts::Parts;
+
+use crate::collect::{Collector, Key, RowKind, kind};
 use crate::read::ReadError;
 use crate::{Annotation, Device, Snapshot, StrId};
 
@@ -22,22 +25,6 @@ pub(crate) struct Partial {
     pub(crate) offset: u64,
 }
 
-/// The parts of a snapshot among the values read.
-#[derive(Debug, Clone, Copy, Default)]
-struct Parts {
-    segments: Option<Value>,
-    traces: Option<Value>,
-    annotations: Option<Value>,
-    settings: Option<Value>,
-    host_segments: Option<Value>,
-    host_traces: Option<Value>,
-    /// Whether the list of segments was read to its end.
-    segments_complete: bool,
-    /// Whether the file is a list of segments and nothing else.
-    is_bare_list: bool,
-    keys: KeySet,
-}
-
 /// Builds the snapshot out of `top`, the outermost value.
 pub(crate) fn snapshot(
     mut collector: Collector,
@@ -45,15 +32,22 @@ pub(crate) fn snapshot(
     input_bytes: u64,
     partial: Option<Partial>,
 ) -> Result<Snapshot, ReadError> {
-    let Some(parts) = find(&mut collector, top, partial.is_some(), 3) else {
+    let Some(parts) = parts::find(&mut collector, top, partial.is_some()) else {
         return Err(not_a_snapshot(&collector, top));
     };
     if let Some(Partial { what, offset }) = partial {
         collector.warnings.add("truncated", || {
-            format!("the input is cut or damaged at byte {offset} of {input_bytes} ({what}); everything before was read")
+            format!(
+                "the input is cut or damaged at byte {offset} of {input_bytes} ({what}); everything before was read"
+            )
         });
     }
     let torch = dating::range(&collector, &parts);
+    if collector.plans().any(|p| p.kind == RowKind::Event && p.keys.has(Key::Category)) {
+        collector.warnings.add("from_profile", || {
+            "the trace was converted from a profile: it has no driver calls and no frees by the allocator, so that it cannot be replayed".to_owned()
+        });
+    }
     unknown_keys(&mut collector);
     let mut devices: BTreeMap<u32, Device> = BTreeMap::new();
     devices::traces(&mut collector, parts.traces, &mut devices);
@@ -80,90 +74,6 @@ pub(crate) fn snapshot(
     })
 }
 
-/// Finds the snapshot in `value`: itself, or inside the dicts and lists of a wrapper.
-fn find(collector: &mut Collector, value: Value, is_cut: bool, depth: usize) -> Option<Parts> {
-    let r = value.as_ref()?;
-    match r.kind {
-        Kind::EMPTY_LIST => Some(Parts { segments: Some(value), is_bare_list: true, segments_complete: !is_cut, ..Parts::default() }),
-        kind::ROWS => {
-            let rows = collector.row_lists.get(r.index as usize).map(|(kind, _)| *kind);
-            let bare = Parts { is_bare_list: true, ..Parts::default() };
-            match rows {
-                Some(kind::SEGMENT) => Some(Parts { segments: Some(value), segments_complete: !is_cut, ..bare }),
-                Some(kind::EVENT) => Some(Parts { traces: Some(value), ..bare }),
-                _ => None,
-            }
-        }
-        kind::DICT => {
-            let parts = parts(collector, r, is_cut);
-            if parts.segments.is_some() || parts.traces.is_some() {
-                return Some(parts);
-            }
-            let values: Vec<Value> = collector.items(r).iter().map(|(_, v)| *v).collect();
-            find_in(collector, &values, is_cut, depth)
-        }
-        kind::LIST => {
-            let values = collector.lists.get(r.index as usize).cloned().unwrap_or_default();
-            find_in(collector, &values, is_cut, depth)
-        }
-        _ => None,
-    }
-}
-
-fn find_in(collector: &mut Collector, values: &[Value], is_cut: bool, depth: usize) -> Option<Parts> {
-    let depth = depth.checked_sub(1)?;
-    let inner = values.iter().filter(|v| v.as_ref().is_some_and(|r| matches!(r.kind, kind::ROWS | kind::DICT | kind::LIST)));
-    let found = inner.filter_map(|v| find(collector, *v, is_cut, depth)).collect::<Vec<_>>();
-    if found.len() > 1 {
-        collector.warnings.add("several_snapshots", || format!("the file holds {} snapshots; only the first was read", found.len()));
-    }
-    let first = found.first().copied()?;
-    collector.warnings.add("wrapped", || "the snapshot lies inside other data, which was passed over".to_owned());
-    Some(first)
-}
-
-fn parts(collector: &mut Collector, dict: Ref, is_cut: bool) -> Parts {
-    let mut parts = Parts::default();
-    let items: Vec<(Value, Value)> = collector.items(dict).to_vec();
-    let last = items.len().wrapping_sub(1);
-    for (place, (key, value)) in items.into_iter().enumerate() {
-        let tag = collector.key_of(key).unwrap_or(crate::collect::NO_KEY);
-        parts.keys.add(tag);
-        let is = |key: Key| tag == key as u8;
-        if is(Key::Segments) {
-            parts.segments = Some(value);
-            parts.segments_complete = !is_cut || place != last;
-        } else if is(Key::DeviceTraces) {
-            parts.traces = Some(value);
-        } else if is(Key::ExternalAnnotations) {
-            parts.annotations = Some(value);
-        } else if is(Key::AllocatorSettings) {
-            parts.settings = Some(value);
-        } else if is(Key::HostSegments) {
-            parts.host_segments = Some(value);
-        } else if is(Key::HostTraces) {
-            parts.host_traces = Some(value);
-        } else if is(Key::TraceAllocOverflowed) {
-            overflowed(collector, value);
-        } else if !is(Key::Traces) && !is(Key::TraceAllocMaxEntries) {
-            let name = collector.render(key, 1);
-            collector.warnings.add("unknown_key", || format!("keys without a known meaning were passed over, such as `{name}` beside the segments"));
-        }
-    }
-    parts
-}
-
-/// `trace_alloc_overflowed`: a flag, or a list of one per device.
-fn overflowed(collector: &mut Collector, value: Value) {
-    let flags = match value.as_ref() {
-        Some(r) if r.kind == kind::LIST => collector.lists.get(r.index as usize).cloned().unwrap_or_default(),
-        _ => vec![value],
-    };
-    if flags.contains(&Value::bool(true)) {
-        collector.warnings.add("ring_overflowed", || "the file says that the trace lost its oldest entries to a full ring".to_owned());
-    }
-}
-
 /// Counts keys that rows have and that mean nothing here.
 fn unknown_keys(collector: &mut Collector) {
     let mut found: Vec<(RowKind, StrId, u64, String)> = Vec::new();
@@ -175,7 +85,10 @@ fn unknown_keys(collector: &mut Collector) {
     for (kind, name, rows, example) in found {
         let name = collector.text_of(name).to_owned();
         let example: String = example.chars().take(60).collect();
-        let message = format!("keys without a known meaning were passed over, such as `{name}` of a {} with the value `{example}`", kind.name());
+        let message = format!(
+            "keys without a known meaning were passed over, such as `{name}` of a {} with the value `{example}`",
+            kind.name()
+        );
         collector.warnings.add_many("unknown_key", rows, || message);
     }
 }
@@ -186,7 +99,7 @@ fn host(collector: &mut Collector, parts: &Parts) {
         let Some(r) = value.and_then(Value::as_ref) else { continue };
         let count = match r.kind {
             kind::ROWS => collector.row_lists.get(r.index as usize).map_or(0, |(_, rows)| rows.len()),
-            kind::LIST => collector.lists.get(r.index as usize).map_or(0, |list| list.iter().map(|v| rows_in(collector, *v)).sum()),
+            kind::LIST => collector.list_items(r).iter().map(|v| rows_in(collector, *v)).sum(),
             _ => 0,
         };
         collector.warnings.add_many("host_memory", count as u64, || {
@@ -220,7 +133,8 @@ fn annotations(collector: &mut Collector, value: Option<Value>) -> Vec<Annotatio
 fn not_a_snapshot(collector: &Collector, top: Value) -> ReadError {
     let looks_like = match top.item() {
         Item::Ref(r) if r.kind == kind::DICT => {
-            let keys: Vec<String> = collector.items(r).iter().take(5).map(|(k, _)| format!("`{}`", collector.render(*k, 1))).collect();
+            let keys: Vec<String> =
+                collector.items(r).iter().take(5).map(|(k, _)| format!("`{}`", collector.render(*k, 1))).collect();
             format!("a dict with the keys {}", keys.join(", "))
         }
         Item::Ref(r) if r.kind == Kind::EMPTY_DICT => "an empty dict".to_owned(),

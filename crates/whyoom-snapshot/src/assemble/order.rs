@@ -14,10 +14,13 @@ pub(super) fn by_time(device: &mut Device, warnings: &mut Warnings) {
     if steps_back == 0 {
         return;
     }
-    let cuts: Vec<usize> = times.windows(2).enumerate().filter(|(_, p)| back(p) >= JITTER_US).map(|(i, _)| i + 1).collect();
+    let cuts: Vec<usize> =
+        times.windows(2).enumerate().filter(|(_, p)| back(p) >= JITTER_US).map(|(i, _)| i + 1).collect();
     if cuts.is_empty() {
         warnings.add("time_jitter", || {
-            format!("{steps_back} trace entries are some microseconds older than the entry before; their order was kept")
+            format!(
+                "{steps_back} trace entries are some microseconds older than the entry before; their order was kept"
+            )
         });
         return;
     }

@@ -17,7 +17,10 @@ impl Collector {
     pub(super) fn new_plan(&mut self, source: Source, at: usize, keys: &[u32], values: &[Value]) {
         let mut plan = Plan::new(keys, |text| self.words.get(text as usize).map_or(NO_KEY, |w| w.key));
         let places: Vec<u8> = plan.unknown.iter().map(|(place, _)| *place).collect();
-        plan.examples = places.iter().map(|p| values.get(usize::from(*p)).map_or_else(String::new, |v| self.render(*v, 2))).collect();
+        plan.examples = places
+            .iter()
+            .map(|p| values.get(usize::from(*p)).map_or_else(String::new, |v| self.render(*v, 2)))
+            .collect();
         let plans = &mut self.plans[source as usize];
         if plans.len() <= at {
             plans.resize_with(at + 1, || None);
@@ -31,14 +34,18 @@ impl Collector {
             self.plain_left -= count;
             return true;
         }
-        self.warnings.add("data_dropped", || "data that is no part of a snapshot was too large to keep and was passed over".to_owned());
+        self.warnings.add("data_dropped", || {
+            "data that is no part of a snapshot was too large to keep and was passed over".to_owned()
+        });
         false
     }
 
     pub(super) fn plain_dict(&mut self, keys: &[u32], values: &[Value]) -> Ref {
+        if !self.may_keep(values.len() + 1) {
+            return Ref::EMPTY_DICT;
+        }
         let items = keys.iter().map(|k| Value::text(*k)).zip(values.iter().copied());
-        let items = if self.may_keep(values.len() + 1) { items.collect() } else { Vec::new() };
-        self.new_dict(items)
+        self.new_dict(items.collect())
     }
 
     fn new_dict(&mut self, items: Vec<(Value, Value)>) -> Ref {
@@ -50,6 +57,7 @@ impl Collector {
         let keep = self.may_keep(items.len() / 2 + 1);
         let pairs = items.chunks_exact(2).map(|kv| (kv[0], kv[1])).take(if keep { usize::MAX } else { 0 });
         match target.kind {
+            Kind::EMPTY_DICT if !keep => Ok(target),
             Kind::EMPTY_DICT => {
                 let items = pairs.collect();
                 Ok(self.new_dict(items))
@@ -70,8 +78,9 @@ impl Collector {
     }
 
     #[cold]
-    fn late_items(&mut self) {
-        self.warnings.add("late_items", || "a dict got further items after it was complete; they were left out".to_owned());
+    pub(super) fn late_items(&mut self) {
+        self.warnings
+            .add("late_items", || "a dict got further items after it was complete; they were left out".to_owned());
     }
 
     /// A dict that was filled bit by bit is used: if it is a row, it becomes one now.
@@ -89,7 +98,7 @@ impl Collector {
         self.plain_left += items.len() + 1;
         let keys: Vec<u32> = items.iter().map(|(k, _)| k.as_text().unwrap_or(0)).collect();
         let values: Vec<Value> = items.iter().map(|(_, v)| *v).collect();
-        let shape = self.settled_shapes.intern(&keys);
+        let Some(shape) = self.settled_shapes.intern(&keys) else { return Ok(value) };
         let row = self.row_from(Source::Settled, shape, &keys, &values)?;
         self.dicts[index as usize] = Slot::Row(row);
         Ok(Value::of(row))
@@ -135,7 +144,7 @@ impl Collector {
     }
 
     fn render_ref(&self, r: Ref, depth: usize) -> String {
-        const MOST: usize = 32;
+        const MOST: usize = 16;
         let quoted = |v: Value| match v.as_text() {
             Some(text) => format!("{:?}", self.text_of(StrId(text))),
             None => self.render(v, depth - 1),
@@ -150,8 +159,7 @@ impl Collector {
                 format!("{{{}}}", items.collect::<Vec<_>>().join(", "))
             }
             kind::LIST if depth > 0 => {
-                let items = self.lists.get(r.index as usize).map(Vec::as_slice).unwrap_or_default();
-                format!("[{}]", items.iter().take(MOST).map(|v| quoted(*v)).collect::<Vec<_>>().join(", "))
+                format!("[{}]", self.list_items(r).iter().take(MOST).map(|v| quoted(*v)).collect::<Vec<_>>().join(", "))
             }
             _ => "…".to_owned(),
         }

@@ -50,33 +50,88 @@ pub(super) fn signed(value: Option<Value>) -> Option<i64> {
     }
 }
 
+/// Where the columns of a trace entry stand among the values of its dict.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EventPlan {
+    action: u8,
+    addr: u8,
+    size: u8,
+    stream: u8,
+    frames: u8,
+    time_us: u8,
+    compile_context: u8,
+    user_metadata: u8,
+    device_free: u8,
+    /// Whether there are keys beside these.
+    pub(super) has_more: bool,
+}
+
+impl EventPlan {
+    pub(super) fn new(plan: &Plan) -> Self {
+        let more = [Key::PoolId, Key::InternalMetadata, Key::CppFrames];
+        Self {
+            action: plan.place(Key::Action),
+            addr: plan.place(Key::Addr),
+            size: plan.place(Key::Size),
+            stream: plan.place(Key::Stream),
+            frames: plan.place(Key::Frames),
+            time_us: plan.place(Key::TimeUs),
+            compile_context: plan.place(Key::CompileContext),
+            user_metadata: plan.place(Key::UserMetadata),
+            device_free: plan.place(Key::DeviceFree),
+            has_more: more.iter().any(|key| plan.keys.has(*key)),
+        }
+    }
+}
+
 impl Collector {
+    /// Adds a row to the columns of the trace.
     #[inline]
-    pub(super) fn event(&mut self, plan: &Plan, values: &[Value]) -> Result<Ref, Refusal> {
+    pub(super) fn event(&mut self, at: EventPlan, values: &[Value]) -> Result<Ref, Refusal> {
+        let value = |place: u8| values.get(usize::from(place)).copied();
         let row = self.events.len();
         if row >= u32::MAX as usize {
             return Err(Refusal::Full);
         }
-        let name = plan.get(Key::Action, values).and_then(Value::as_text);
+        let name = value(at.action).and_then(Value::as_text);
         let action = name.and_then(|n| self.words.get(n as usize)).map_or(Action::Other, |w| w.action);
-        let address = match action {
-            Action::Oom => plan.get(Key::DeviceFree, values).or_else(|| plan.get(Key::Addr, values)),
-            _ => plan.get(Key::Addr, values),
-        };
-        let stream = unsigned(plan.get(Key::Stream, values)).unwrap_or(0);
+        let mut addr = value(at.addr);
+        if action == Action::Oom {
+            addr = value(at.device_free).or(addr);
+        }
+        let stream = unsigned(value(at.stream)).unwrap_or(0);
         let stream = self.stream(stream);
-        let stack = self.stack(plan.get(Key::Frames, values)).unwrap_or(StackId::MISSING);
+        let stack = self.stack(value(at.frames)).unwrap_or(StackId::MISSING);
         self.events.action.push(action);
-        self.events.addr.push(unsigned(address).unwrap_or(0));
-        self.events.size.push(unsigned(plan.get(Key::Size, values)).unwrap_or(0));
+        self.events.addr.push(unsigned(addr).unwrap_or(0));
+        self.events.size.push(unsigned(value(at.size)).unwrap_or(0));
         self.events.stream.push(stream);
         self.events.stack.push(stack);
-        if let Some(time) = signed(plan.get(Key::TimeUs, values)) {
+        if let Some(time) = value(at.time_us) {
             if self.events.time_us.len() < row {
                 self.fill_times(row);
             }
-            self.events.time_us.push(time);
+            self.events.time_us.push(signed(Some(time)).unwrap_or(0));
         }
+        if action == Action::Other {
+            self.other_action(row, name);
+        }
+        if let Some(context) = value(at.compile_context)
+            && context.as_text().is_none_or(|c| c != self.not_available.0 && c != 0)
+        {
+            self.note(row, NoteKind::CompileContext, context);
+        }
+        if let Some(data) = value(at.user_metadata)
+            && data.as_text() != Some(0)
+        {
+            self.note(row, NoteKind::UserMetadata, data);
+        }
+        Ok(Ref::new(kind::EVENT, row as u32))
+    }
+
+    /// The rest of an entry that has keys beside the usual ones.
+    pub(super) fn event_more(&mut self, plan: &Plan, values: &[Value]) {
+        let row = self.events.len() - 1;
         if let Some(pool) = plan.get(Key::PoolId, values) {
             if self.events.pool.len() < row {
                 self.events.pool.resize(row, PoolRef::UNKNOWN);
@@ -84,34 +139,13 @@ impl Collector {
             let pool = self.pool(Some(pool));
             self.events.pool.push(pool);
         }
-        if action == Action::Other {
-            self.events.notes.push((row as u32, NoteKind::ActionName, StrId(name.unwrap_or(0))));
-            self.other_action(name);
-        }
-        if let Some(context) = plan.get(Key::CompileContext, values).and_then(Value::as_text)
-            && context != self.not_available.0
-            && context != 0
-        {
-            self.events.notes.push((row as u32, NoteKind::CompileContext, StrId(context)));
-        }
-        match plan.get(Key::UserMetadata, values) {
-            None => {}
-            Some(data) => match data.as_text() {
-                Some(0) => {}
-                Some(text) => self.events.notes.push((row as u32, NoteKind::UserMetadata, StrId(text))),
-                None if data == Value::NONE => {}
-                None => self.metadata(row, data),
-            },
-        }
-        if let Some(text) = plan.get(Key::InternalMetadata, values).and_then(Value::as_text)
-            && text != 0
-        {
-            self.events.notes.push((row as u32, NoteKind::InternalMetadata, StrId(text)));
+        if let Some(text) = plan.get(Key::InternalMetadata, values) {
+            self.note(row, NoteKind::InternalMetadata, text);
         }
         if let Some(frames) = plan.get(Key::CppFrames, values) {
+            let stack = self.events.stack[row];
             self.events.stack[row] = self.with_cpp_frames((stack != StackId::MISSING).then_some(stack), frames);
         }
-        Ok(Ref::new(kind::EVENT, row as u32))
     }
 
     /// Entries before `row` had no time: they get that of the last that had one.
@@ -123,22 +157,31 @@ impl Collector {
     }
 
     #[cold]
-    fn other_action(&mut self, name: Option<u32>) {
-        let name = self.text_of(StrId(name.unwrap_or(0))).to_owned();
-        match name.as_str() {
-            // A mark in the trace, or a dump elsewhere: known, and without effect on state.
-            "user_defined" | "workspace_snapshot" => {}
-            _ => self.warnings.add("unknown_action", || format!("trace entries with an action that no release writes, such as `{name}`, are kept and do not change state")),
+    fn other_action(&mut self, row: usize, name: Option<u32>) {
+        let name = StrId(name.unwrap_or(0));
+        self.events.notes.push((row as u32, NoteKind::ActionName, name));
+        let name = self.text_of(name).to_owned();
+        // A mark in the trace, or a dump elsewhere, is known and without effect on state.
+        if name != "user_defined" && name != "workspace_snapshot" {
+            self.warnings.add("unknown_action", || {
+                format!("trace entries with an action that no release writes, such as `{name}`, are kept and do not change state")
+            });
         }
     }
 
-    /// `user_metadata` as a dict instead of its text.
+    /// Keeps what says something: a text, or a dict that some writers leave instead of its text.
     #[cold]
-    fn metadata(&mut self, row: usize, data: Value) {
-        let text = self.render(data, 4);
-        if !text.is_empty() && text != "{}" {
-            let text = StrId(self.intern(&text));
-            self.events.notes.push((row as u32, NoteKind::UserMetadata, text));
+    fn note(&mut self, row: usize, kind: NoteKind, data: Value) {
+        let text = match data.as_text() {
+            Some(text) => text,
+            None if data == Value::NONE || data.as_ref() == Some(Ref::EMPTY_DICT) => 0,
+            None => {
+                let text = self.render(data, 4);
+                self.intern(&text)
+            }
+        };
+        if text != 0 {
+            self.events.notes.push((row as u32, kind, StrId(text)));
         }
     }
 }

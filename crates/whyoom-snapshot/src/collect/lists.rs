@@ -3,14 +3,51 @@
 use whyoom_pickle::{Item, Kind, Ref, Refusal, Value};
 
 use super::{Collector, RowKind, RowList, kind};
-use crate::{FrameId, StackId};
+use crate::{Frame, FrameId, StackId, StrId};
 
 /// Whether rows of this kind are kept in tables of their own.
 const fn is_row(kind: Kind) -> bool {
     matches!(kind, kind::EVENT | kind::BLOCK | kind::SEGMENT | kind::ANNOTATION | kind::HISTORY)
 }
 
+/// A list like any other.
+#[derive(Debug)]
+pub(crate) struct PlainList {
+    items: Vec<Value>,
+    /// The stack that it was found to be when it was first used as one. From then on it takes no more items.
+    stack: Option<StackId>,
+}
+
 impl Collector {
+    /// The items of a plain list.
+    pub(crate) fn list_items(&self, r: Ref) -> &[Value] {
+        let list = self.lists.get(r.index as usize).filter(|_| r.kind == kind::LIST);
+        list.map(|l| l.items.as_slice()).unwrap_or_default()
+    }
+
+    /// A stack as a plain list: it was filled item by item, or its frames are only texts.
+    pub(super) fn stack_of_list(&mut self, at: u32) -> Option<StackId> {
+        let list = self.lists.get_mut(at as usize)?;
+        if list.stack.is_some() {
+            return list.stack;
+        }
+        let items = std::mem::take(&mut list.items);
+        let mut frames = Vec::with_capacity(items.len());
+        for item in &items {
+            match self.settle(*item).ok().and_then(Value::as_ref) {
+                Some(Ref { kind: kind::FRAME, index }) => frames.push(FrameId(index)),
+                Some(Ref { kind: Kind::TEXT, index }) => {
+                    frames.push(self.stacks.frame(Frame { function: StrId(index), file: StrId(0), line: 0 }));
+                }
+                _ => {}
+            }
+        }
+        let stack = Some(self.stacks.stack(frames.into_iter()));
+        let list = self.lists.get_mut(at as usize)?;
+        (list.items, list.stack) = (items, stack);
+        stack
+    }
+
     #[inline]
     pub(super) fn pair(&mut self, a: i64, b: i64) -> Result<Ref, Refusal> {
         match self.pairs.intern((a, b), u32::MAX as usize) {
@@ -29,15 +66,18 @@ impl Collector {
                 Ok(target)
             }
             kind::FRAMES => {
-                self.scratch.clear();
-                self.scratch.extend(self.stacks.table().frames(StackId(target.index)).map(|(id, _)| id));
-                self.push_frames(items)
+                // Interned anew at each portion, a list filled item by item would cost the square of its length.
+                let known = self.stacks.table().frames(StackId(target.index));
+                let mut all: Vec<Value> = known.map(|(id, _)| Value::of(Ref::new(kind::FRAME, id.0))).collect();
+                all.extend_from_slice(items);
+                Ok(self.plain_list(&all))
             }
             kind::LIST => {
-                if self.may_keep(items.len())
-                    && let Some(list) = self.lists.get_mut(target.index as usize)
-                {
-                    list.extend_from_slice(items);
+                let keep = self.may_keep(items.len());
+                match self.lists.get_mut(target.index as usize) {
+                    Some(list) if list.stack.is_none() && keep => list.items.extend_from_slice(items),
+                    Some(list) if list.stack.is_some() => self.late_items(),
+                    _ => {}
                 }
                 Ok(target)
             }
@@ -103,7 +143,8 @@ impl Collector {
                 rows.push(row);
             } else {
                 let odd = self.render(settled, 1);
-                self.warnings.add("odd_item", || format!("a list of rows holds something else, `{odd}`, which was left out"));
+                self.warnings
+                    .add("odd_item", || format!("a list of rows holds something else, `{odd}`, which was left out"));
             }
         }
         self.row_lists[list as usize].1 = rows;
@@ -119,7 +160,8 @@ impl Collector {
                 frame => frame,
             };
             let Some(frame) = frame else {
-                self.warnings.add("odd_frames", || "a list of frames holds something else, which was left out".to_owned());
+                self.warnings
+                    .add("odd_frames", || "a list of frames holds something else, which was left out".to_owned());
                 continue;
             };
             self.scratch.push(FrameId(frame));
@@ -129,8 +171,10 @@ impl Collector {
     }
 
     fn plain_list(&mut self, items: &[Value]) -> Ref {
-        let items = if self.may_keep(items.len() + 1) { items.to_vec() } else { Vec::new() };
-        self.lists.push(items);
+        if !self.may_keep(items.len() + 1) {
+            return Ref::EMPTY_LIST;
+        }
+        self.lists.push(PlainList { items: items.to_vec(), stack: None });
         Ref::new(kind::LIST, self.lists.len() as u32 - 1)
     }
 
@@ -165,7 +209,16 @@ impl Collector {
     fn is_part_of_row(&self, items: &[(Value, Value)]) -> bool {
         use super::Key as K;
         const TELLING: [K; 10] = [
-            K::Addr, K::Address, K::Size, K::TotalSize, K::Device, K::Name, K::Filename, K::TimeUs, K::Stream, K::Stage,
+            K::Addr,
+            K::Address,
+            K::Size,
+            K::TotalSize,
+            K::Device,
+            K::Name,
+            K::Filename,
+            K::TimeUs,
+            K::Stream,
+            K::Stage,
         ];
         items.iter().any(|(k, _)| self.key_of(*k).is_some_and(|tag| TELLING.iter().any(|t| *t as u8 == tag)))
     }

@@ -12,10 +12,13 @@ mod small;
 
 use whyoom_pickle::{Item, Kind, Ref, Refusal, ShapeId, Shapes, Sink, Value};
 
-use crate::{Action, Events, FrameId, PoolRef, StackId, StackTableBuilder, StrId, StreamId, StringTableBuilder, Warnings};
+use crate::{
+    Action, Events, FrameId, PoolRef, StackId, StackTableBuilder, StrId, StreamId, StringTableBuilder, Warnings,
+};
 
 pub(crate) use dicts::Slot;
 pub(crate) use keys::{Key, KeySet, NO_KEY};
+use lists::PlainList;
 pub(crate) use plan::{Plan, RowKind};
 pub(crate) use rows::{RawAnnotation, RawBlock, RawHistory, RawSegment, RowList};
 use sequences::Sequences;
@@ -87,7 +90,7 @@ pub(crate) struct Collector {
     /// Lists of rows, with the kind of their rows.
     pub(crate) row_lists: Vec<(Kind, RowList)>,
     pub(crate) dicts: Vec<Slot>,
-    pub(crate) lists: Vec<Vec<Value>>,
+    lists: Vec<PlainList>,
     pairs: Distinct<(i64, i64)>,
     plain_left: usize,
     streams: Distinct<u64>,
@@ -165,7 +168,8 @@ impl Collector {
             Some(index) if index == self.last_pool.0 => self.last_pool.1,
             Some(index) => {
                 let (a, b) = self.pairs.get(index).unwrap_or_default();
-                let pool = self.pools.intern((a as u64, b as u64), usize::from(u16::MAX)).map(|place| PoolRef(place as u16));
+                let pool =
+                    self.pools.intern((a as u64, b as u64), usize::from(u16::MAX)).map(|place| PoolRef(place as u16));
                 let pool = pool.unwrap_or_else(|| {
                     self.warnings.add("pools_merged", || {
                         format!("more than {} pools: pool ({a}, {b}) and later ones read as unknown", u16::MAX)
@@ -185,7 +189,7 @@ impl Collector {
         match frames?.item() {
             Item::Ref(Ref { kind: kind::FRAMES, index }) => Some(StackId(index)),
             Item::Ref(Ref::EMPTY_LIST) | Item::EmptyTuple => Some(StackId::EMPTY),
-            Item::Ref(Ref { kind: kind::LIST, index }) => self.stack_of_texts(index),
+            Item::Ref(Ref { kind: kind::LIST, index }) => self.stack_of_list(index),
             Item::None => None,
             _ => {
                 self.warnings.add("odd_frames", || "a `frames` value is no list of frames and was left out".to_owned());
@@ -197,8 +201,32 @@ impl Collector {
     #[inline]
     fn row_from(&mut self, source: Source, shape: ShapeId, keys: &[u32], values: &[Value]) -> Result<Ref, Refusal> {
         let at = shape.0 as usize;
+        if let Some(Some(plan)) = self.plans[source as usize].get_mut(at)
+            && let Some(event) = plan.event
+        {
+            plan.rows += 1;
+            let made = self.event(event, values)?;
+            if event.has_more {
+                self.rest_of_event(source, at, values);
+            }
+            return Ok(made);
+        }
+        self.row_of_kind(source, at, keys, values)
+    }
+
+    #[inline(never)]
+    fn rest_of_event(&mut self, source: Source, at: usize, values: &[Value]) {
+        if let Some(plan) = self.plans[source as usize].get_mut(at).and_then(Option::take) {
+            self.event_more(&plan, values);
+            self.plans[source as usize][at] = Some(plan);
+        }
+    }
+
+    #[inline(never)]
+    fn row_of_kind(&mut self, source: Source, at: usize, keys: &[u32], values: &[Value]) -> Result<Ref, Refusal> {
         if self.plans[source as usize].get(at).is_none_or(Option::is_none) {
             self.new_plan(source, at, keys, values);
+            return self.row_from(source, ShapeId(at as u32), keys, values);
         }
         let Some(mut plan) = self.plans[source as usize].get_mut(at).and_then(Option::take) else {
             return Err(Refusal::NotAContainer);
@@ -206,7 +234,7 @@ impl Collector {
         plan.rows += 1;
         let made = self.row_of(&plan, keys, values);
         self.plans[source as usize][at] = Some(plan);
-        made
+        Ok(made)
     }
 
     pub(crate) fn into_tables(self) -> (StringTableBuilder, StackTableBuilder, Vec<u64>, Vec<(u64, u64)>, Warnings) {

@@ -2,6 +2,7 @@
 
 use whyoom_pickle::Value;
 
+use super::events::EventPlan;
 use super::keys::{KEYS, Key, KeySet, NO_KEY};
 use crate::StrId;
 
@@ -59,6 +60,8 @@ pub(crate) struct Plan {
     pub(crate) kind: RowKind,
     pub(crate) keys: KeySet,
     places: [u8; KEYS],
+    /// For trace entries.
+    pub(crate) event: Option<EventPlan>,
     /// Keys without a meaning here: place, name.
     pub(crate) unknown: Vec<(u8, StrId)>,
     /// Rows read by this plan.
@@ -93,7 +96,14 @@ impl Plan {
                 (tag != NO_KEY && !belongs(kind, tag)).then_some((place as u8, StrId(*key)))
             }));
         }
-        Self { kind, keys: set, places, unknown, rows: 0, examples: Vec::new() }
+        let mut plan = Self { kind, keys: set, places, event: None, unknown, rows: 0, examples: Vec::new() };
+        plan.event = (kind == RowKind::Event).then(|| EventPlan::new(&plan));
+        plan
+    }
+
+    /// Where `key` stands, or a place past all values.
+    pub(crate) const fn place(&self, key: Key) -> u8 {
+        self.places[key as usize]
     }
 
     /// The value of `key` among `values`.
@@ -108,16 +118,43 @@ fn belongs(kind: RowKind, tag: u8) -> bool {
     use Key as K;
     let known: &[Key] = match kind {
         RowKind::Event => &[
-            K::Action, K::Addr, K::DeviceFree, K::Size, K::Stream, K::Frames, K::CppFrames, K::TimeUs,
-            K::CompileContext, K::UserMetadata, K::InternalMetadata, K::PoolId,
+            K::Action,
+            K::Addr,
+            K::DeviceFree,
+            K::Size,
+            K::Stream,
+            K::Frames,
+            K::CppFrames,
+            K::TimeUs,
+            K::CompileContext,
+            K::UserMetadata,
+            K::InternalMetadata,
+            K::PoolId,
+            K::Category,
         ],
         RowKind::Segment => &[
-            K::Device, K::Address, K::TotalSize, K::AllocatedSize, K::ActiveSize, K::RequestedSize, K::Stream,
-            K::SegmentType, K::SegmentPoolId, K::IsExpandable, K::Frames, K::Blocks,
+            K::Device,
+            K::Address,
+            K::TotalSize,
+            K::AllocatedSize,
+            K::ActiveSize,
+            K::RequestedSize,
+            K::Stream,
+            K::SegmentType,
+            K::SegmentPoolId,
+            K::IsExpandable,
+            K::Frames,
+            K::Blocks,
         ],
         RowKind::Block => &[K::Address, K::Size, K::RequestedSize, K::State, K::Frames, K::History],
         RowKind::Frame => &[
-            K::Name, K::Filename, K::Line, K::FxNodeOp, K::FxNodeName, K::FxNodeTarget, K::FxOriginalTrace,
+            K::Name,
+            K::Filename,
+            K::Line,
+            K::FxNodeOp,
+            K::FxNodeName,
+            K::FxNodeTarget,
+            K::FxOriginalTrace,
             K::FxNodeInfo,
         ],
         RowKind::Annotation => &[K::Name, K::Stage, K::Device, K::TimeUs],

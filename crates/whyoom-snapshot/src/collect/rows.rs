@@ -53,12 +53,14 @@ pub(crate) struct RawHistory {
 pub(crate) struct RowList {
     first: Range<u32>,
     more: Vec<Range<u32>>,
+    len: usize,
 }
 
 impl RowList {
     /// Adds one row at the end.
     #[inline]
     pub(crate) fn push(&mut self, row: u32) {
+        self.len += 1;
         let last = self.more.last_mut().unwrap_or(&mut self.first);
         if last.end == row && last.start < row {
             last.end += 1;
@@ -79,8 +81,20 @@ impl RowList {
         self.ranges().flatten()
     }
 
+    /// The first rows, `most` at the most.
+    pub(crate) fn up_to(&self, most: usize) -> Self {
+        if self.len <= most {
+            return self.clone();
+        }
+        let mut kept = Self::default();
+        for row in self.rows().take(most) {
+            kept.push(row);
+        }
+        kept
+    }
+
     /// Number of rows.
-    pub(crate) fn len(&self) -> usize {
-        self.ranges().map(|r| r.len()).sum()
+    pub(crate) const fn len(&self) -> usize {
+        self.len
     }
 }

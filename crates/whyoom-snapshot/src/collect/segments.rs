@@ -1,6 +1,6 @@
 //! Segments, blocks, their history, frames and annotations.
 
-use whyoom_pickle::{Kind, Ref, Refusal, Value};
+use whyoom_pickle::{Ref, Value};
 
 use super::events::{signed, unsigned};
 use super::{Collector, Key, Plan, RawAnnotation, RawBlock, RawHistory, RawSegment, kind};
@@ -13,7 +13,9 @@ impl Collector {
             Some(Ref { kind: kind::ROWS, index }) => Some(index),
             Some(Ref::EMPTY_LIST) => None,
             _ => {
-                self.warnings.add("odd_blocks", || "a segment's `blocks` is no list of blocks; the segment reads as one without".to_owned());
+                self.warnings.add("odd_blocks", || {
+                    "a segment's `blocks` is no list of blocks; the segment reads as one without".to_owned()
+                });
                 None
             }
         };
@@ -49,7 +51,9 @@ impl Collector {
             "inactive" => BlockState::Free,
             other => {
                 let other = other.to_owned();
-                self.warnings.add("unknown_state", || format!("blocks in a state that no release writes, such as `{other}`, read as free"));
+                self.warnings.add("unknown_state", || {
+                    format!("blocks in a state that no release writes, such as `{other}`, read as free")
+                });
                 BlockState::Free
             }
         };
@@ -88,11 +92,8 @@ impl Collector {
     pub(super) fn frame(&mut self, plan: &Plan, values: &[Value]) -> Ref {
         let text = |key| StrId(plan.get(key, values).and_then(Value::as_text).unwrap_or(0));
         let line = signed(plan.get(Key::Line, values)).unwrap_or(0);
-        let frame = Frame {
-            function: text(Key::Name),
-            file: text(Key::Filename),
-            line: u32::try_from(line).unwrap_or(0),
-        };
+        let frame =
+            Frame { function: text(Key::Name), file: text(Key::Filename), line: u32::try_from(line).unwrap_or(0) };
         Ref::new(kind::FRAME, self.stacks.frame(frame).0)
     }
 
@@ -104,7 +105,9 @@ impl Collector {
             "END" => false,
             other => {
                 let other = other.to_owned();
-                self.warnings.add("unknown_stage", || format!("annotations with a stage other than START or END, such as `{other}`, read as ends"));
+                self.warnings.add("unknown_stage", || {
+                    format!("annotations with a stage other than START or END, such as `{other}`, read as ends")
+                });
                 false
             }
         };
@@ -117,51 +120,30 @@ impl Collector {
         Ref::new(kind::ANNOTATION, self.annotations.len() as u32 - 1)
     }
 
-    /// A stack of frames that are only texts, as `cpp_frames` (2.0) and some other tools have them.
-    pub(super) fn stack_of_texts(&mut self, list: u32) -> Option<StackId> {
-        let items = std::mem::take(self.lists.get_mut(list as usize)?);
-        let mut stack = StackId::EMPTY;
-        for item in items.iter().rev() {
-            let frame = match item.as_ref() {
-                Some(Ref { kind: kind::FRAME, index }) => crate::FrameId(index),
-                Some(Ref { kind: Kind::TEXT, index }) => {
-                    self.stacks.frame(Frame { function: StrId(index), file: StrId(0), line: 0 })
-                }
-                _ => continue,
-            };
-            stack = self.stacks.push(stack, frame);
-        }
-        self.lists[list as usize] = items;
-        Some(stack)
-    }
-
     /// `stack` with the C++ frames of 2.0, which are further in than the Python ones.
     pub(super) fn with_cpp_frames(&mut self, stack: Option<StackId>, frames: Value) -> StackId {
         let Some(index) = frames.as_kind(kind::LIST) else { return stack.unwrap_or(StackId::MISSING) };
-        let items = self.lists.get_mut(index as usize).map(std::mem::take).unwrap_or_default();
+        let texts: Vec<u32> = self.list_items(Ref::new(kind::LIST, index)).iter().filter_map(|v| v.as_text()).collect();
         let mut joined = stack.unwrap_or(StackId::EMPTY);
-        for text in items.iter().rev().filter_map(|v| v.as_text()) {
+        for text in texts.into_iter().rev() {
             let frame = self.stacks.frame(Frame { function: StrId(text), file: StrId(0), line: 0 });
             joined = self.stacks.push(joined, frame);
         }
-        self.lists[index as usize] = items;
         joined
     }
 }
 
 impl Collector {
-    /// Hands a dict whose kind is known to the function for that kind.
-    #[inline]
-    pub(super) fn row_of(&mut self, plan: &Plan, keys: &[u32], values: &[Value]) -> Result<Ref, Refusal> {
+    /// Hands a dict, which is no trace entry, to the function for its kind.
+    pub(super) fn row_of(&mut self, plan: &Plan, keys: &[u32], values: &[Value]) -> Ref {
         use super::RowKind;
-        Ok(match plan.kind {
-            RowKind::Event => return self.event(plan, values),
+        match plan.kind {
+            RowKind::Event | RowKind::Other => self.plain_dict(keys, values),
             RowKind::Frame => self.frame(plan, values),
             RowKind::Block => self.block(plan, values),
             RowKind::Segment => self.segment(plan, values),
             RowKind::Annotation => self.annotation(plan, values),
             RowKind::History => self.history_entry(plan, values),
-            RowKind::Other => self.plain_dict(keys, values),
-        })
+        }
     }
 }

@@ -19,7 +19,9 @@ pub enum ReadError {
     #[error("cannot read the snapshot: {0}")]
     Read(#[from] io::Error),
     /// The compressed input is damaged, or no part of it could be decompressed.
-    #[error("the {format} data is damaged after {decompressed_bytes} decompressed bytes: {reason}. Copy the file again, or decompress it with `{tool}` to see whether the rest can be saved")]
+    #[error(
+        "the {format} data is damaged after {decompressed_bytes} decompressed bytes: {reason}. Copy the file again, or decompress it with `{tool}` to see whether the rest can be saved"
+    )]
     Decompress {
         /// `gzip`, `zstd` or `xz`.
         format: &'static str,
@@ -31,7 +33,9 @@ pub enum ReadError {
         reason: String,
     },
     /// More decompressed bytes than allowed.
-    #[error("the {format} data holds more than {limit_bytes} bytes once decompressed, which is the limit. If it really is a snapshot, decompress it to a file first and read that")]
+    #[error(
+        "the {format} data holds more than {limit_bytes} bytes once decompressed, which is the limit. If it really is a snapshot, decompress it to a file first and read that"
+    )]
     TooLarge {
         /// `gzip`, `zstd` or `xz`.
         format: &'static str,
@@ -47,7 +51,9 @@ pub enum ReadError {
         hint: String,
     },
     /// The pickle wants to run code. Nothing in a snapshot is ever executed.
-    #[error("{what} at byte {offset}. Snapshots by `torch.cuda.memory._dump_snapshot` have none of that; if the file is your own wrapper, dump only the snapshot, with plain dicts, lists and numbers")]
+    #[error(
+        "{what} at byte {offset}. Snapshots by `torch.cuda.memory._dump_snapshot` have none of that; if the file is your own wrapper, dump only the snapshot, with plain dicts, lists and numbers"
+    )]
     RunsCode {
         /// What the pickle asks for.
         what: String,
@@ -55,7 +61,9 @@ pub enum ReadError {
         offset: u64,
     },
     /// A damaged or cut file of which nothing could be saved.
-    #[error("{what} at byte {offset} of {input_bytes}, before any segment or trace entry was complete. The file is cut short or damaged: check that the program had finished writing it and that the disk was not full, and copy it again")]
+    #[error(
+        "{what} at byte {offset} of {input_bytes}, before any segment or trace entry was complete. The file is cut short or damaged: check that the program had finished writing it and that the disk was not full, and copy it again"
+    )]
     Damaged {
         /// What is wrong.
         what: String,

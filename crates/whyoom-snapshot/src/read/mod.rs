@@ -1,6 +1,7 @@
 //! From bytes to a [`Snapshot`].
 
 mod error;
+mod json;
 mod pickle;
 mod sniff;
 mod source;
@@ -74,6 +75,6 @@ pub fn read_bytes(bytes: &[u8], options: &ReadOptions) -> Result<Snapshot, ReadE
 fn read_plain(bytes: &[u8], damage: Option<String>) -> Result<Snapshot, ReadError> {
     match sniff::encoding(bytes)? {
         sniff::Encoding::Pickle => pickle::read(bytes, damage),
-        sniff::Encoding::Json(_) => Err(sniff::unknown(bytes)),
+        sniff::Encoding::Json(start) => json::read(bytes, start, damage),
     }
 }

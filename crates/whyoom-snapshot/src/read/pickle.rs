@@ -17,8 +17,14 @@ pub(super) fn read(bytes: &[u8], damage: Option<String>) -> Result<Snapshot, Rea
             let mut collector = machine.into_sink();
             if bytes[end..].iter().any(|b| *b != 0) {
                 collector.warnings.add("trailing_bytes", || {
-                    format!("{} bytes follow the end of the snapshot at byte {end} and were not read", bytes.len() - end)
+                    format!(
+                        "{} bytes follow the end of the snapshot at byte {end} and were not read",
+                        bytes.len() - end
+                    )
                 });
+            }
+            if let Some(damage) = damage {
+                collector.warnings.add("damaged_archive", || damage);
             }
             assemble::snapshot(collector, top, input_bytes, None)
         }
@@ -33,7 +39,13 @@ pub(super) fn read(bytes: &[u8], damage: Option<String>) -> Result<Snapshot, Rea
             let partial = Partial { what: what.clone(), offset };
             let saved = top.and_then(|top| assemble::snapshot(collector, top, input_bytes, Some(partial)).ok());
             saved.filter(|s| !s.devices.is_empty()).map_or_else(
-                || Err(if bytes[0] == 0x80 { ReadError::Damaged { what, offset, input_bytes } } else { sniff::unknown(bytes) }),
+                || {
+                    Err(if bytes[0] == 0x80 {
+                        ReadError::Damaged { what, offset, input_bytes }
+                    } else {
+                        sniff::unknown(bytes)
+                    })
+                },
                 Ok,
             )
         }

@@ -50,7 +50,10 @@ fn other_format(bytes: &[u8]) -> Option<ReadError> {
         return Some(not("an SQLite database (Nsight Systems exports those)", format!("{RECORD}.")));
     }
     if head.starts_with(b"BZh") || head.starts_with(b"\x04\x22\x4d\x18") || head.starts_with(b"7z\xBC\xAF") {
-        return Some(not("bzip2, lz4 or 7z data", "gzip, zstd and xz are read; decompress anything else first.".to_owned()));
+        return Some(not(
+            "bzip2, lz4 or 7z data",
+            "gzip, zstd and xz are read; decompress anything else first.".to_owned(),
+        ));
     }
     if head.starts_with(b"\x93NUMPY") || head.starts_with(b"\x89HDF") || head.starts_with(b"PAR1") {
         return Some(not("an array or table file (NumPy, HDF5 or Parquet)", format!("{RECORD}.")));
@@ -70,7 +73,10 @@ pub(super) fn unknown(bytes: &[u8]) -> ReadError {
         return not("binary data of a kind unknown here", format!("{RECORD}."));
     }
     if valid.contains("out of memory") {
-        return not("a log with an out-of-memory message", "Pass the snapshot itself; the message can be given beside it.".to_owned());
+        return not(
+            "a log with an out-of-memory message",
+            "Pass the snapshot itself; the message can be given beside it.".to_owned(),
+        );
     }
     if valid.trim_start().starts_with("version https://git-lfs") {
         return not("a Git LFS pointer", "Run `git lfs pull` to get the file it stands for.".to_owned());

@@ -86,8 +86,9 @@ pub(super) fn decompress(data: &[u8], options: &ReadOptions) -> Result<Option<De
             drain(decoder, "zstd", "zstd -dc", options)?
         }
         [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => {
-            let stream = liblzma::stream::Stream::new_stream_decoder(DECODER_MEMORY_BYTES, liblzma::stream::CONCATENATED)
-                .map_err(io::Error::from)?;
+            let stream =
+                liblzma::stream::Stream::new_stream_decoder(DECODER_MEMORY_BYTES, liblzma::stream::CONCATENATED)
+                    .map_err(io::Error::from)?;
             drain(liblzma::read::XzDecoder::new_stream(data, stream), "xz", "xz -dc", options)?
         }
         _ => return Ok(None),
