@@ -6,14 +6,14 @@ mod call;
 mod code;
 mod environment;
 mod outcome;
+mod runs;
 mod setting;
 mod workload;
 
 use crate::case::Case;
 use crate::explanation::{Remedy, RemedyOutcome};
-use rayon::prelude::*;
 use whyoom_allocator::{Model, Settings};
-use whyoom_replay::{Placement, Program, Scenario, Start, Trial, Until, simulate, try_all};
+use whyoom_replay::{Placement, Program, Scenario, Start, Trial, Until, simulate};
 
 /// Something to try.
 #[derive(Debug, Clone)]
@@ -84,8 +84,8 @@ pub(crate) fn try_them(case: &Case<'_>, model: Model) -> Tried {
             until,
         })
         .collect();
-    let tried = try_all(&trials);
-    let at_high_end = at_high_end(case, &trials, &tried);
+    let tried = runs::run(case, &trials);
+    let at_high_end = runs::at_high_end(case, &trials, &tried);
     let mut ranked: Vec<(outcome::Rank, usize, Remedy)> = Vec::with_capacity(proposals.len());
     for (i, ((proposal, tried), high)) in proposals.into_iter().zip(&tried).zip(at_high_end).enumerate() {
         let remedy = outcome::remedy(case, proposal, tried, high);
@@ -126,30 +126,4 @@ fn effective(case: &Case<'_>, settings: &Settings) -> Settings {
 fn start(case: &Case<'_>, settings: &Settings) -> Start {
     let is_cold = case.recorded.started_empty || case.limit.low.is_some() || settings.expandable_segments;
     if is_cold { Start::Cold } else { Start::Warm }
-}
-
-/// Peak reserved at the limit's high end, of what fails at its low end.
-fn at_high_end(case: &Case<'_>, trials: &[Trial<'_>], tried: &[whyoom_replay::Tried]) -> Vec<Option<u64>> {
-    let high = match (case.limit.low, case.limit.high) {
-        (Some(low), Some(high)) if high > low => high,
-        _ => return vec![None; trials.len()],
-    };
-    trials
-        .par_iter()
-        .zip(tried)
-        .map(|(t, tried)| {
-            tried.outcome.first_failure?;
-            let scenario = Scenario {
-                model: t.model,
-                settings: &t.settings,
-                limit: Some(high),
-                limit_kind: t.limit_kind,
-                start: t.start,
-                placement: Placement::USUAL,
-                until: t.until,
-            };
-            let outcome = simulate(t.program, &scenario);
-            outcome.first_failure.is_none().then_some(outcome.stats.reserved.peak)
-        })
-        .collect()
 }

@@ -82,6 +82,10 @@ pub(super) fn remedy(
     if !case.recorded.started_empty {
         notes.push("the trace has no beginning, so this is an estimate".to_owned());
     }
+    let is_fixed = proposal.settings.expandable_segments || case.failing.is_none();
+    if tried.members == 1 && !is_fixed && outcome.first_failure.is_none() {
+        notes.push("in the one placement of segments tried".to_owned());
+    }
     notes.extend(proposal.note);
     // A program that catches failures asks otherwise after them: past the first one that now succeeds all is supposed.
     let reacts = case.failing.is_some_and(|f| f.count > 1) && outcome.first_failure.is_none();

@@ -19,21 +19,25 @@ use whyoom_allocator::{Release, Settings, settings};
 /// Id of the defaults, tried where other settings are in force.
 pub(super) const DEFAULT_ID: &str = "setting/default";
 
-/// Strings worth trying, most useful first.
-const STRINGS: [&str; 21] = [
+/// Strings that are always tried, most useful first.
+const STRINGS: [&str; 13] = [
     "expandable_segments:True",
-    "max_split_size_mb:20",
-    "max_split_size_mb:64",
     "max_split_size_mb:128",
-    "max_split_size_mb:256",
     "max_split_size_mb:512",
-    "roundup_power2_divisions:2",
     "roundup_power2_divisions:4",
     "roundup_power2_divisions:8",
-    "roundup_power2_divisions:16",
-    "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
     "garbage_collection_threshold:0.6",
     "garbage_collection_threshold:0.8",
+    "max_split_size_mb:20",
+    "max_split_size_mb:64",
+    "max_split_size_mb:256",
+    "roundup_power2_divisions:2",
+    "roundup_power2_divisions:16",
+    "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
+];
+
+/// Pairs, and keys that few know, tried where the program is not too long.
+const MORE_STRINGS: [&str; 8] = [
     "max_split_size_mb:128,garbage_collection_threshold:0.8",
     "max_split_size_mb:512,garbage_collection_threshold:0.8",
     "roundup_power2_divisions:8,garbage_collection_threshold:0.8",
@@ -43,6 +47,9 @@ const STRINGS: [&str; 21] = [
     "large_segment_size_mb:64",
     "expandable_segments:True,large_segment_size_mb:64",
 ];
+
+/// Program steps that the further strings may cost.
+const MORE_STEPS: usize = 8_000_000;
 
 pub(super) fn propose(case: &Case<'_>, release: Release) -> Vec<Proposal> {
     let recorded = &case.in_force.settings;
@@ -78,7 +85,9 @@ pub(super) fn propose(case: &Case<'_>, release: Release) -> Vec<Proposal> {
             Some("PyTorch's defaults, as if the variable were not set".to_owned()),
         );
     }
-    for text in STRINGS {
+    let is_short = case.recorded.program.ops.len() * MORE_STRINGS.len() <= MORE_STEPS;
+    let more = MORE_STRINGS.iter().filter(|_| is_short);
+    for &text in STRINGS.iter().chain(more) {
         if let Ok(parsed) = settings::parse(text, release) {
             let note = parsed.settings.expandable_segments.then(|| incompatibility(release)).flatten();
             push(format!("setting/{text}"), text, parsed.settings, note);
