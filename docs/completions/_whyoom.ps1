@@ -1,0 +1,93 @@
+
+using namespace System.Management.Automation
+using namespace System.Management.Automation.Language
+
+Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
+    param($wordToComplete, $commandAst, $cursorPosition)
+
+    $commandElements = $commandAst.CommandElements
+    $command = @(
+        'whyoom'
+        for ($i = 1; $i -lt $commandElements.Count; $i++) {
+            $element = $commandElements[$i]
+            if ($element -isnot [StringConstantExpressionAst] -or
+                $element.StringConstantType -ne [StringConstantType]::BareWord -or
+                $element.Value.StartsWith('-') -or
+                $element.Value -eq $wordToComplete) {
+                break
+        }
+        $element.Value
+    }) -join ';'
+
+    $completions = @(switch ($command) {
+        'whyoom' {
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
+            [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
+            [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON (pretty or, with --json=compact, on one line)')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--fail-on', '--fail-on', [CompletionResultType]::ParameterName, 'Exit with 1 if one of these causes is found with strong evidence or proof; `any` is every cause but healthy')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--bytes', '--bytes', [CompletionResultType]::ParameterName, 'Show exact bytes')
+            [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Keep to ASCII characters')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
+            [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'Says why, who, and what would help (the default verb)')
+            [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Checks that the model reproduces a recording, or tries other settings on it')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'whyoom;explain' {
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
+            [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
+            [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON (pretty or, with --json=compact, on one line)')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--fail-on', '--fail-on', [CompletionResultType]::ParameterName, 'Exit with 1 if one of these causes is found with strong evidence or proof; `any` is every cause but healthy')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--bytes', '--bytes', [CompletionResultType]::ParameterName, 'Show exact bytes')
+            [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Keep to ASCII characters')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'whyoom;replay' {
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
+            [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
+            [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON (pretty or, with --json=compact, on one line)')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--settings', '--settings', [CompletionResultType]::ParameterName, 'Replay under this PYTORCH_CUDA_ALLOC_CONF instead of the recorded one; '''' is PyTorch''s defaults')
+            [CompletionResult]::new('--empty-cache', '--empty-cache', [CompletionResultType]::ParameterName, 'Call `empty_cache()` after every step, or after every Nth')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--bytes', '--bytes', [CompletionResultType]::ParameterName, 'Show exact bytes')
+            [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Keep to ASCII characters')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'whyoom;help' {
+            [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'Says why, who, and what would help (the default verb)')
+            [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Checks that the model reproduces a recording, or tries other settings on it')
+            [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
+            break
+        }
+        'whyoom;help;explain' {
+            break
+        }
+        'whyoom;help;replay' {
+            break
+        }
+        'whyoom;help;help' {
+            break
+        }
+    })
+
+    $completions.Where{ $_.CompletionText -like "$wordToComplete*" } |
+        Sort-Object -Property ListItemText
+}

@@ -1,0 +1,73 @@
+# Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
+function __fish_whyoom_global_optspecs
+    string join \n device= limit= torch= json= v/verbose bytes ascii color= fail-on= h/help V/version
+end
+
+function __fish_whyoom_needs_command
+    # Figure out if the current invocation already has a command.
+    set -l cmd (commandline -opc)
+    set -e cmd[1]
+    argparse -s (__fish_whyoom_global_optspecs) -- $cmd 2>/dev/null
+    or return
+    if set -q argv[1]
+        # Also print the command, so this can be used to figure out what it is.
+        echo $argv[1]
+        return 1
+    end
+    return 0
+end
+
+function __fish_whyoom_using_subcommand
+    set -l cmd (__fish_whyoom_needs_command)
+    test -z "$cmd"
+    and return 1
+    contains -- $cmd[1] $argv
+end
+
+complete -c whyoom -n "__fish_whyoom_needs_command" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
+complete -c whyoom -n "__fish_whyoom_needs_command" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
+complete -c whyoom -n "__fish_whyoom_needs_command" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
+complete -c whyoom -n "__fish_whyoom_needs_command" -l json -d 'Write JSON (pretty or, with --json=compact, on one line)' -r -f -a "pretty\t''
+compact\t''"
+complete -c whyoom -n "__fish_whyoom_needs_command" -l color -d 'When to use colours' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c whyoom -n "__fish_whyoom_needs_command" -l fail-on -d 'Exit with 1 if one of these causes is found with strong evidence or proof; `any` is every cause but healthy' -r
+complete -c whyoom -n "__fish_whyoom_needs_command" -s v -l verbose -d 'Show everything, not only what matters most'
+complete -c whyoom -n "__fish_whyoom_needs_command" -l bytes -d 'Show exact bytes'
+complete -c whyoom -n "__fish_whyoom_needs_command" -l ascii -d 'Keep to ASCII characters'
+complete -c whyoom -n "__fish_whyoom_needs_command" -s h -l help -d 'Print help'
+complete -c whyoom -n "__fish_whyoom_needs_command" -s V -l version -d 'Print version'
+complete -c whyoom -n "__fish_whyoom_needs_command" -a "explain" -d 'Says why, who, and what would help (the default verb)'
+complete -c whyoom -n "__fish_whyoom_needs_command" -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
+complete -c whyoom -n "__fish_whyoom_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l json -d 'Write JSON (pretty or, with --json=compact, on one line)' -r -f -a "pretty\t''
+compact\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l color -d 'When to use colours' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l fail-on -d 'Exit with 1 if one of these causes is found with strong evidence or proof; `any` is every cause but healthy' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -s v -l verbose -d 'Show everything, not only what matters most'
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l bytes -d 'Show exact bytes'
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l ascii -d 'Keep to ASCII characters'
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -s h -l help -d 'Print help'
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l json -d 'Write JSON (pretty or, with --json=compact, on one line)' -r -f -a "pretty\t''
+compact\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l color -d 'When to use colours' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l settings -d 'Replay under this PYTORCH_CUDA_ALLOC_CONF instead of the recorded one; \'\' is PyTorch\'s defaults' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l empty-cache -d 'Call `empty_cache()` after every step, or after every Nth' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -s v -l verbose -d 'Show everything, not only what matters most'
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l bytes -d 'Show exact bytes'
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l ascii -d 'Keep to ASCII characters'
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -s h -l help -d 'Print help'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay help" -f -a "explain" -d 'Says why, who, and what would help (the default verb)'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay help" -f -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
