@@ -14,6 +14,7 @@
 
 #![allow(clippy::inline_always, reason = "the dispatch loop is one function only if its parts are inlined")]
 
+mod containers;
 mod cursor;
 mod error;
 mod lane;
@@ -22,6 +23,7 @@ mod machine;
 mod memo;
 mod number;
 mod op;
+mod rare;
 mod salvage;
 mod shape;
 mod sink;
