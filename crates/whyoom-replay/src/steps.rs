@@ -70,9 +70,10 @@ impl Steps {
             events.action.iter().zip(&events.stack).any(|(a, s)| *a == Action::Alloc && !shapes.has_python(*s));
         let mut ends: Vec<u32> = Vec::with_capacity(optimizer.len());
         for window in &optimizer {
-            // Several optimizers that step one after the other make one step: no backward lies between them.
+            // Several optimizers that step one after the other make one step: no backward pass lies between them, nor in
+            // the later one's step (which may call a closure).
             if let Some(last) = ends.last_mut()
-                && (*last == window.end || (has_backward && !has_backward_in(events, shapes, *last..window.start)))
+                && (*last == window.end || (has_backward && !has_backward_in(events, shapes, *last..window.end)))
             {
                 *last = window.end;
                 continue;

@@ -10,7 +10,7 @@
 //! # How it decides
 //! S + r ≤ L, by arithmetic: proven at the limit's low end; between its ends, where the limit is known only roughly,
 //! the finding is strong if a compact layout would leave a twentieth of the limit, else the step is at its limit
-//! anyhow. Without a failure: peak reserved at least twice the peak of allocated and pending bytes, and some setting
+//! anyhow. Without a failure: peak reserved at least three times the peak of allocated and pending bytes, and some setting
 //! brings it down by half of the excess in a replay.
 //!
 //! # False positives
@@ -31,7 +31,7 @@ use whyoom_replay::StepSource;
 use whyoom_snapshot::Action;
 
 /// Reserved memory this many times the need is several times the need.
-const SEVERAL: u64 = 2;
+const SEVERAL: u64 = 3;
 
 /// How sure it is that the request fits: `None` if it does not.
 pub(crate) fn fits(case: &Case<'_>, failing: &Failing) -> Option<Confidence> {

@@ -14,6 +14,7 @@
 //! what the layout lost. Growth that would take a hundred thousand executions to add what the run needs anyhow is
 //! told as negligible.
 //! `autograd_graph`: most of what forward passes made survives together. `tensors_kept`: single tensors are kept.
+//! `state_per_epoch`: an optimizer's state is made anew, and the old one stays.
 //!
 //! # False positives
 //! Rejected: warm-up (optimizer state, lazily made workspaces), saw-teeth, queues and caches of fixed length, buffers
@@ -31,8 +32,10 @@ use crate::case::Case;
 use crate::explanation::{self, Cause, Confidence, Finding};
 use crate::tables::culprits::Tally;
 use crate::tables::growth::Growth;
+use crate::tables::total;
 use crate::words;
 use whyoom_replay::StepSource;
+use whyoom_snapshot::StackId;
 
 /// Growth that needs more executions than this to matter does not matter: days of training.
 const NEGLIGIBLE_CALLS: u64 = 100_000;
@@ -69,36 +72,38 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     let growth = case.growth.as_ref().filter(|g| is_material(case, g))?;
     let ledger = &case.ledger;
     let culprits = Tally::of(ledger, &growth.allocations).culprits(ledger);
-    let line = culprits.first().map_or_else(|| "one line".to_owned(), |c| words::line(&c.function, &c.file, c.line));
+    let line = line_of(case, growth);
     let live = ledger.sum(&ledger.alive_at(growth.event));
-    let (calls, per_call, total) =
-        (words::count(growth.calls), words::bytes(growth.bytes_per_call), words::bytes(growth.bytes));
+    let (per_call, total) = (words::bytes(growth.bytes_per_call), words::bytes(growth.bytes));
+    let calls = words::plural(growth.calls, "call", "calls");
     let what = match growth.is_graph {
         Some(true) => "graphs of forward passes, with their activations",
         Some(false) => "tensors that something still refers to",
         None => "allocations that something still refers to",
     };
-    let mut summary = if growth.is_going_on {
-        format!(
-            "{calls} executions of {line} have left about {per_call} each alive, {total} of the {} live: {what}.",
-            words::bytes(live)
-        )
-    } else {
-        format!(
-            "{calls} executions of {line} left about {per_call} each, and it is still alive, {total} of the {} live: {what}.",
-            words::bytes(live)
-        )
-    };
-    let dies_again = dies_again(case, growth);
-    if decides(case) && !case.limit.high.is_none_or(|high| case.failing.is_some_and(|f| f.needed() > high)) {
+    let mut summary = format!(
+        "{calls} at {line} have left about {per_call} each alive, {total} of the {} live: {what}.",
+        words::bytes(live)
+    );
+    if !growth.is_going_on {
+        summary.push_str(" That line does not run any more, and they are still there.");
+    }
+    if case.failing.is_some_and(|f| decides(case) && case.limit.high.is_some_and(|high| f.needed() <= high)) {
         summary.push_str(" The request would fit beside it in a compact layout, but not for long.");
     }
+    let may_be_one_step = growth.is_graph == Some(true) && !ledger.has_backward_before(growth.event);
+    if may_be_one_step {
+        summary.push_str(
+            " No backward pass has run: if all these calls are one step, it is that step which is too large.",
+        );
+    }
     let mut evidence = vec![
-        in_bytes(format!("{total} are alive that {calls} executions of {line} made"), growth.bytes, &[growth.event]),
+        in_bytes(format!("{total} are alive that {calls} at {line} and beside it made"), growth.bytes, &[growth.event]),
         in_number(
             format!(
-                "{calls} of {} executions have survivors{}",
-                words::count(growth.calls_made),
+                "{} of {} there have survivors{}",
+                words::count(growth.calls),
+                words::plural(growth.calls_made, "call", "calls"),
                 if growth.steps > 1 {
                     format!(", in {} different steps", words::count(growth.steps))
                 } else {
@@ -109,10 +114,9 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
             "count",
             &[growth.first_event, growth.last_event],
         ),
-        in_bytes(format!("one execution keeps about {per_call}"), growth.bytes_per_call, &[growth.last_event]),
+        in_bytes(format!("one call keeps about {per_call}"), growth.bytes_per_call, &[growth.last_event]),
     ];
     evidence.extend(rise(case));
-    let confidence = confidence(case, growth);
     if ledger.steps.completed() == 0 {
         evidence.push(in_number(
             "nothing shows that a step was completed in between".to_owned(),
@@ -122,17 +126,39 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
         ));
     }
     Some(Finding {
-        subcause: growth.is_graph.map(|graph| if graph { "autograd_graph" } else { "tensors_kept" }),
+        subcause: subcause(case, growth),
         evidence,
         growth: Some(explanation::Growth {
             bytes_per_step: growth.bytes_per_call,
             first_step: ledger.steps.of(growth.first_event).unwrap_or(0),
             last_step: ledger.steps.of(growth.last_event).unwrap_or(growth.calls_made.saturating_sub(1)),
-            dies_again_in_steps: dies_again,
+            dies_again_in_steps: dies_again(case, growth),
         }),
         culprits,
-        ..finding(Cause::Leak, confidence, summary, growth.bytes)
+        ..finding(Cause::Leak, confidence(case, growth), summary, growth.bytes)
     })
+}
+
+/// The line that left most, by the user's frame of its call.
+fn line_of(case: &Case<'_>, growth: &Growth) -> String {
+    let snapshot = case.ledger.trace.snapshot;
+    let user = case.ledger.shapes.of(growth.site).user;
+    let node = if user == StackId::EMPTY { growth.site } else { user };
+    snapshot.stacks.frames(node).next().map_or_else(
+        || "one line".to_owned(),
+        |(_, f)| words::line(snapshot.strings.get(f.function), snapshot.strings.get(f.file), f.line),
+    )
+}
+
+fn subcause(case: &Case<'_>, growth: &Growth) -> Option<&'static str> {
+    let ledger = &case.ledger;
+    let in_optimizer = |id: &&u32| ledger.shapes.of(ledger.trace.allocations[**id as usize].stack).in_optimizer;
+    let state = total(growth.allocations.iter().filter(in_optimizer).map(|&id| ledger.sizes[id as usize]));
+    if state.saturating_mul(2) > growth.bytes {
+        // Optimizers make their state once; one that makes it again and again is a new one each time.
+        return Some("state_per_epoch");
+    }
+    growth.is_graph.map(|graph| if graph { "autograd_graph" } else { "tensors_kept" })
 }
 
 /// So many executions make growth whatever they leave; fewer only if they left a quarter of what is live.
@@ -177,18 +203,35 @@ fn rise(case: &Case<'_>) -> Option<explanation::Evidence> {
 
 /// Why it is not a leak, if that can be said.
 pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
-    let steps = case.ledger.steps.completed();
     if let Some(growth) = &case.growth {
-        let (each, executions) =
-            (words::bytes(growth.bytes_per_call), words::plural(growth.calls, "execution", "executions"));
+        let (each, calls) = (words::bytes(growth.bytes_per_call), words::plural(growth.calls, "call", "calls"));
         return Some(if is_material(case, growth) {
-            format!("{executions} left {each} each, which is too little evidence of growth")
+            format!("{calls} left {each} each, which is too little evidence of growth")
         } else {
-            format!("growth of {each} a step over {executions} is negligible")
+            format!("growth of {each} a call over {calls} is negligible")
         });
     }
-    match steps {
-        0 | 1 => None,
-        n => Some(format!("nothing accumulates over {}", words::plural(n, "step", "steps"))),
+    let steps = words::plural(case.ledger.steps.completed(), "step", "steps");
+    match (case.ledger.steps.completed(), drift(case)) {
+        (0 | 1, _) => None,
+        (_, Some(drift @ 1..)) => Some(format!(
+            "nothing accumulates over {steps}; live bytes between them rise by {} a step",
+            words::bytes(drift)
+        )),
+        _ => Some(format!("nothing accumulates over {steps}")),
     }
+}
+
+/// By how much live bytes between steps rise from one step to the next, early steps against late ones; `None` where
+/// there are too few. Steps differ in what they hold over their end, so that the median of a third of them is compared.
+fn drift(case: &Case<'_>) -> Option<u64> {
+    let floors: Vec<u64> = case.ledger.levels.iter().filter(|l| l.start > 0).skip(1).map(|l| l.floor).collect();
+    let third = floors.len() / 3;
+    let middle = |part: &[u64]| {
+        let mut sorted = part.to_vec();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied()
+    };
+    let (early, late) = (middle(floors.get(..third)?)?, middle(floors.get(floors.len() - third..)?)?);
+    Some(late.saturating_sub(early) / (floors.len() - third).max(1) as u64)
 }

@@ -24,6 +24,7 @@ use crate::case::{Case, Failing};
 use crate::explanation::{Cause, Confidence, Finding};
 use crate::tables::culprits::Tally;
 use crate::tables::ledger::Level;
+use crate::tables::total;
 use crate::words;
 use whyoom_replay::NONE;
 use whyoom_snapshot::StackId;
@@ -50,7 +51,12 @@ impl Contrast {
             return None;
         }
         rises.sort_unstable();
-        let own = failing.needed().max(level.peak).saturating_sub(level.floor);
+        // What a leak left since the step began is the leak's.
+        let leaked = case.growth.as_ref().map_or(0, |g| {
+            let since = |id: &&u32| case.ledger.trace.allocations[**id as usize].alloc_event >= level.start;
+            total(g.allocations.iter().filter(since).map(|&id| case.ledger.sizes[id as usize]))
+        });
+        let own = failing.needed().max(level.peak).saturating_sub(level.floor).saturating_sub(leaked);
         Some(Self {
             floor: level.floor,
             own,

@@ -1,7 +1,9 @@
 //! Which lines of the user's code made some bytes.
 //!
 //! The first is the deepest user frame outside any module's `forward` that at least nine tenths of the bytes share:
-//! the call to mend. Then the largest single lines outside, then those inside the model.
+//! the call to mend. Where that is only a caller of several lines and one of them made most of the bytes, that line
+//! comes first: what else is held is held by it (a graph keeps its inputs). Then the largest single lines outside, then
+//! those inside the model.
 
 use super::ledger::Ledger;
 use crate::explanation::Culprit;
@@ -90,9 +92,11 @@ impl Tally {
         }
         let mut culprits: Vec<Culprit> = Vec::new();
         let shared = outside.iter().filter(|(_, s)| u128::from(s.bytes) * 10 >= u128::from(total) * 9 && s.bytes > 0);
-        let first = shared
-            .max_by_key(|(frame, s)| (s.depth, s.bytes, u32::MAX - frame.0))
-            .map(|(frame, share)| (*frame, *share));
+        let shared = shared.max_by_key(|(frame, s)| (s.depth, s.bytes, u32::MAX - frame.0)).map(|(f, s)| (*f, *s));
+        let most =
+            leaves.iter().filter(|(_, s)| u128::from(s.bytes) * 2 > u128::from(total)).map(|(f, s)| (*f, *s)).next();
+        let is_caller = shared.is_some_and(|(frame, _)| !leaves.contains_key(&frame));
+        let first = if is_caller { most.or(shared) } else { shared.or(most) };
         if let Some((frame, share)) = first {
             culprits.push(culprit(ledger, frame, &share, false));
         }

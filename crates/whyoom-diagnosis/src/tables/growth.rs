@@ -45,9 +45,11 @@ pub(crate) struct Growth {
     pub(crate) allocations: Vec<u32>,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// Executions, of the line that left most, that have survivors.
+    /// Call site that left most.
+    pub(crate) site: StackId,
+    /// Executions of it that have survivors.
     pub(crate) calls: u64,
-    /// Executions of that line in all, up to the event.
+    /// Executions of it in all, up to the event.
     pub(crate) calls_made: u64,
     /// Bytes that one execution keeps, in the middle of the range.
     pub(crate) bytes_per_call: u64,
@@ -198,6 +200,7 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
         event,
         is_graph: is_graph(ledger, &allocations, &per_run),
         bytes,
+        site,
         calls,
         calls_made: calls_made.unwrap_or(calls).max(calls),
         bytes_per_call: median.saturating_add(elsewhere),

@@ -139,6 +139,16 @@ impl<'a> Ledger<'a> {
         total(made.map(|(_, &size)| size))
     }
 
+    /// Whether anything before `event` was allocated by autograd's threads: a backward pass has begun.
+    pub(crate) fn has_backward_before(&self, event: u32) -> bool {
+        let made = |a: &&whyoom_replay::Allocation| a.alloc_event < event;
+        let is_of_autograd = |a: &whyoom_replay::Allocation| {
+            let shape = self.shapes.of(a.stack);
+            !shape.has_python() || shape.in_autograd
+        };
+        self.trace.allocations.iter().filter(made).any(is_of_autograd)
+    }
+
     /// Whether an allocation is in a private pool: CUDA graphs keep what they captured.
     pub(crate) fn is_private(&self, id: u32) -> bool {
         self.pools.get(id as usize).is_some_and(|&pool| pool != 0)
