@@ -5,6 +5,7 @@
 //! CUDA 13 on Linux; where they leave a choice, [`Placement`] names it and a few members are run.
 //! Expandable segments do not depend on any of this.
 
+use super::rooms::Rooms;
 use std::collections::BTreeMap;
 use whyoom_allocator::Driver;
 
@@ -70,9 +71,9 @@ pub struct HabitDriver {
     /// Base and length of every address range in use.
     ranges: BTreeMap<u64, u64>,
     /// Free room inside ranges.
-    gaps: BTreeMap<u64, u64>,
+    gaps: Rooms,
     /// Free address space between ranges.
-    holes: BTreeMap<u64, u64>,
+    holes: Rooms,
     limit: Option<u64>,
     kind: LimitKind,
     growth_at: u64,
@@ -95,7 +96,9 @@ impl HabitDriver {
         first_workspace_request: Option<u64>,
     ) -> Self {
         let ranges = BTreeMap::from([(TOP - OWN_BUFFER, OWN_BUFFER), (TOP + 64 * MIB, RANGE)]);
-        let gaps = BTreeMap::from([(TOP - 2 * MIB, 2 * MIB), (TOP + 72 * MIB, 24 * MIB)]);
+        let mut gaps = Rooms::default();
+        gaps.insert(TOP - 2 * MIB, 2 * MIB);
+        gaps.insert(TOP + 72 * MIB, 24 * MIB);
         let growth_at = match placement.growth {
             Growth::Never => u64::MAX,
             Growth::AtStart => 0,
@@ -105,7 +108,7 @@ impl HabitDriver {
         Self {
             ranges,
             gaps,
-            holes: BTreeMap::new(),
+            holes: Rooms::default(),
             limit,
             kind,
             growth_at,
@@ -136,8 +139,8 @@ impl HabitDriver {
 
     /// The lowest gap that fits, else a new range.
     fn take(&mut self, bytes: u64) -> u64 {
-        if let Some((&address, &room)) = self.gaps.iter().find(|&(_, &room)| room >= bytes) {
-            self.gaps.remove(&address);
+        if let Some((address, room)) = self.gaps.lowest(bytes) {
+            self.gaps.remove(address);
             if room > bytes {
                 self.gaps.insert(address + bytes, room - bytes);
             }
@@ -153,9 +156,8 @@ impl HabitDriver {
 
     /// At the top of the highest hole with room to align, else directly below the lowest range.
     fn new_range(&mut self, length: u64) -> u64 {
-        let hole = self.holes.iter().rev().find(|&(_, &room)| room >= length + RANGE).map(|(&a, &room)| (a, room));
-        let base = if let Some((hole, room)) = hole {
-            self.holes.remove(&hole);
+        let base = if let Some((hole, room)) = self.holes.highest(length + RANGE) {
+            self.holes.remove(hole);
             self.holes.insert(hole, room - length);
             hole + room - length
         } else {
@@ -169,15 +171,13 @@ impl HabitDriver {
     fn give_back(&mut self, address: u64, bytes: u64) {
         let (mut start, mut room) = (address, bytes);
         let Some((&range, &length)) = self.ranges.range(..=address).next_back() else { return };
-        if let Some((&a, &r)) = self.gaps.range(range..start).next_back()
-            && a + r == start
-        {
-            self.gaps.remove(&a);
-            start = a;
-            room += r;
+        if let Some(before) = self.gaps.ending_at(range, start) {
+            self.gaps.remove(before);
+            room += start - before;
+            start = before;
         }
         if start + room < range + length
-            && let Some(r) = self.gaps.remove(&(start + room))
+            && let Some(r) = self.gaps.remove(start + room)
         {
             room += r;
         }
@@ -191,14 +191,12 @@ impl HabitDriver {
 
     fn add_hole(&mut self, address: u64, bytes: u64) {
         let (mut start, mut room) = (address, bytes);
-        if let Some((&a, &r)) = self.holes.range(..start).next_back()
-            && a + r == start
-        {
-            self.holes.remove(&a);
-            start = a;
-            room += r;
+        if let Some(before) = self.holes.ending_at(0, start) {
+            self.holes.remove(before);
+            room += start - before;
+            start = before;
         }
-        if let Some(r) = self.holes.remove(&(start + room)) {
+        if let Some(r) = self.holes.remove(start + room) {
             room += r;
         }
         // Below the lowest range there is only free space.

@@ -2,6 +2,7 @@
 
 mod habit;
 mod program;
+mod rooms;
 mod simulate;
 mod sweep;
 
