@@ -32,7 +32,7 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> Result<bool> {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["test"] => test::run(),
+        ["test"] => Ok(test::run()),
         ["check-layers"] => layers::run(),
         ["generate", flags @ ..] => shell::generate(flags),
         ["bench-gate"] => bench::run(false),
