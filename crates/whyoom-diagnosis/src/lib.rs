@@ -15,6 +15,8 @@ mod limit;
 mod remedies;
 mod state_only;
 mod tables;
+#[cfg(test)]
+mod testing;
 mod words;
 
 pub use explain::{ExplainOptions, InputMeta, LimitChoice, explain};

@@ -27,9 +27,7 @@ impl Limit {
             _ => LimitKind::Fraction,
         };
         match given {
-            Some(LimitChoice::Bytes(bytes)) => {
-                Self { low: Some(bytes), high: Some(bytes), source: "argument", kind, ..unknown }
-            }
+            Some(LimitChoice::Bytes(bytes)) => Self { low: Some(bytes), high: Some(bytes), source: "argument", kind },
             Some(LimitChoice::None) => Self { source: "argument", ..unknown },
             None => inferred.and_then(|i| Self::inferred(&i, kind)).unwrap_or(unknown),
         }

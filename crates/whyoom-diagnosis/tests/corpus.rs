@@ -1,5 +1,8 @@
 //! Verdicts on real recordings: set `WHYOOM_CORPUS` to a directory that holds `recordings/` with a `labels.json`.
 
+#![allow(clippy::print_stdout, reason = "the score is what these tests are for")]
+
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use whyoom_diagnosis::explanation::{Cause, Confidence, DeviceReport};
 use whyoom_diagnosis::{ExplainOptions, InputMeta, explain};
@@ -93,8 +96,9 @@ fn every_label_is_met() {
             if wrong.is_empty() {
                 right += 1;
             } else {
-                misses += &format!(
-                    "{recording}.{kind}: {cause} ({:?}); {}\n   {}\n",
+                let _ = writeln!(
+                    misses,
+                    "{recording}.{kind}: {cause} ({:?}); {}\n   {}",
                     first.confidence,
                     wrong.join("; "),
                     first.summary

@@ -307,12 +307,12 @@ pub fn is_outermost_frame(file: &str, function: &str) -> bool {
 
 /// Whether a frame is of Python, and not of C++ (`stacks="all"` records both).
 pub fn is_python_frame(file: &str, function: &str) -> bool {
-    const NATIVE: [&str; 11] = [".so", ".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".pyx", ".pxd", ".S"];
-    if file.ends_with(".py") || file.starts_with('<') {
+    const NATIVE: [&str; 11] = ["so", "c", "cc", "cpp", "cu", "cuh", "h", "hpp", "pyx", "pxd", "S"];
+    let extension = file.rsplit_once('.').map_or("", |x| x.1);
+    if extension == "py" || file.starts_with('<') {
         return true;
     }
-    let is_native =
-        file.is_empty() || file == "??" || NATIVE.iter().any(|end| file.ends_with(end)) || file.contains(".so.");
+    let is_native = file.is_empty() || file == "??" || NATIVE.contains(&extension) || file.contains(".so.");
     !is_native && !function.contains("::")
 }
 

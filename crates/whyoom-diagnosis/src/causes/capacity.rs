@@ -21,6 +21,7 @@ use crate::case::Case;
 use crate::explanation::{Cause, Confidence, Finding};
 use crate::tables::culprits::Tally;
 use crate::words;
+use std::fmt::Write as _;
 
 pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     let failing = case.failing.as_ref()?;
@@ -39,7 +40,7 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     );
     if missing == 0 {
         let room = words::bytes(high - needed);
-        summary.push_str(&format!(" Even a compact layout would leave at most {room}, for the rest of this step too."));
+        let _ = write!(summary, " Even a compact layout would leave at most {room}, for the rest of this step too.");
     }
     if failing.went_on {
         summary.push_str(" The program caught this failure and went on.");
@@ -76,4 +77,26 @@ pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
     let low = case.limit.low?;
     let room = low.checked_sub(failing.needed())?;
     Some(format!("a compact layout needs {} and leaves {}", words::bytes(failing.needed()), words::bytes(room)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MIB, Recording, first_line};
+
+    #[test]
+    fn more_than_the_limit_is_capacity() {
+        let mut r = Recording::new(Some(160 * MIB));
+        r.alloc("5", 128 * MIB);
+        assert!(r.try_alloc("6", 64 * MIB).is_none());
+        let report = r.explain();
+        let first = &report.findings[0];
+        assert_eq!((first.cause, first.confidence), (Cause::Capacity, Confidence::Proven), "{first:?}");
+        assert_eq!(first_line(&report), 5);
+        // The limit is known only to be below what was refused, 128 + 64 MiB.
+        assert_eq!(report.limit.high_bytes, Some(192 * MIB - 1));
+        assert_eq!(report.bound.bytes_to_free, 1);
+        let helps = report.remedies.iter().find(|x| x.first_failure.is_none());
+        assert!(helps.is_none(), "{helps:?} of {:?}", report.limit);
+    }
 }

@@ -10,7 +10,7 @@
 //! # How it decides
 //! S + r ≤ L, by arithmetic: proven at the limit's low end; between its ends, where the limit is known only roughly,
 //! the finding is strong if a compact layout would leave a twentieth of the limit, else the step is at its limit
-//! anyhow. Without a failure: peak reserved at least three times the peak of allocated and pending bytes, and some setting
+//! anyhow. Without a failure: peak reserved at least three times the peak of allocated and pending bytes and a GiB above it, and some setting
 //! brings it down by half of the excess in a replay.
 //!
 //! # False positives
@@ -32,6 +32,8 @@ use whyoom_snapshot::Action;
 
 /// Reserved memory this many times the need is several times the need.
 const SEVERAL: u64 = 3;
+/// Less than this too much threatens no run on any card.
+const MATTERS: u64 = 1 << 30;
 
 /// How sure it is that the request fits: `None` if it does not.
 pub(crate) fn fits(case: &Case<'_>, failing: &Failing) -> Option<Confidence> {
@@ -163,6 +165,9 @@ fn without_failure(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let excess = reserved - needed;
+    if excess < MATTERS {
+        return None;
+    }
     let best = case.tried.lowest_peak().unwrap_or(reserved);
     let is_layout = reserved.saturating_sub(best) * 2 >= excess;
     let confidence = if is_layout { Confidence::Strong } else { Confidence::Weak };
@@ -194,5 +199,45 @@ pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
             words::bytes(case.peak_active())
         ))
         .filter(|_| case.peak_reserved() < case.peak_active().saturating_mul(SEVERAL)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MIB, Recording};
+
+    #[test]
+    fn a_request_that_fits_and_fails_is_fragmentation() {
+        let mut r = Recording::new(Some(124 * MIB));
+        // Blocks that stay lie in the segments of larger ones that are gone.
+        for _ in 0..3 {
+            let large = r.alloc("10", 40 * MIB);
+            r.free("12", large);
+            r.alloc("11", 2 * MIB);
+            r.alloc("11", 20 * MIB);
+        }
+        assert!(r.try_alloc("20", 50 * MIB).is_none(), "the layout has no room");
+        let report = r.explain();
+        let first = &report.findings[0];
+        assert_eq!((first.cause, first.confidence), (Cause::Fragmentation, Confidence::Proven), "{first:?}");
+        assert_eq!(first.culprits[0].line, 20);
+        assert_eq!(report.bound.bytes_to_free, 0);
+        assert!(report.findings.iter().any(|f| f.cause == Cause::Limit), "a cap is noted");
+    }
+
+    #[test]
+    fn reserved_several_times_the_need_is_told_without_a_failure() {
+        let mut r = Recording::new(None);
+        // Each step wants a little more than any free block has.
+        for i in 0..30u64 {
+            let x = r.alloc("10", (200 + 10 * i) * MIB);
+            let pin = r.alloc("11", 2 * MIB);
+            r.free("12", x);
+            r.free("13", pin);
+        }
+        let report = r.explain();
+        let first = &report.findings[0];
+        assert_eq!((first.cause, first.confidence), (Cause::Fragmentation, Confidence::Strong), "{first:?}");
     }
 }

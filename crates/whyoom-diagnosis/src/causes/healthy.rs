@@ -25,36 +25,30 @@ pub(crate) fn find(case: &Case<'_>) -> Finding {
     let (reserved, needed) = (case.peak_reserved(), case.peak_active());
     let level = returns_to_level(case);
     let refused = if case.is_exact { case.recorded.stats.retries } else { 0 };
-    let mut summary = "No request failed".to_owned();
+    let mut parts = vec!["No request failed".to_owned()];
     if !case.recorded.started_empty {
-        summary.push_str(" in the part of the run that the trace keeps");
+        parts[0].push_str(" in the part of the run that the trace keeps");
     }
     if refused > 0 {
-        summary = format!(
-            "{}, though cached memory had to be given back {}",
-            summary,
-            words::plural(refused, "time", "times")
-        );
+        let times = words::plural(refused, "time", "times");
+        parts[0].push_str(" for good, though cached memory had to be given back ");
+        parts[0].push_str(&times);
     }
     if let Some((floor, steps)) = level {
-        summary.push_str(&format!(
-            ", live bytes come back to {} after every one of {}",
-            words::bytes(floor),
-            words::plural(steps, "step", "steps")
-        ));
+        let steps = words::plural(steps, "step", "steps");
+        parts.push(format!("live bytes come back to {} after every one of {steps}", words::bytes(floor)));
     }
-    summary.push_str(&format!(
-        ", and {} reserved serve a peak of {}. What is cached is not leaked: the allocator hands it out again.",
-        words::bytes(reserved),
-        words::bytes(needed)
-    ));
+    let (serving, peak) = (words::bytes(reserved), words::bytes(needed));
+    parts.push(format!("and {serving} reserved serve a peak of {peak}"));
+    let mut summary = parts.join(", ");
+    summary.push_str(". What is cached is not leaked: the allocator hands it out again.");
     let mut evidence = vec![
         in_bytes(format!("reserved memory peaks at {}", words::bytes(reserved)), reserved, &[]),
         in_bytes(format!("allocated and pending bytes peak at {}", words::bytes(needed)), needed, &[]),
     ];
     if let Some(statement) = leak::rule_out(case).filter(|_| case.growth.is_some()) {
         let growth = case.growth.as_ref().map_or((0, 0, 0), |g| (g.bytes_per_call, g.first_event, g.last_event));
-        summary.push_str(&format!(" Not a leak: {statement}."));
+        summary.extend([" Not a leak: ", &statement, "."]);
         evidence.push(in_bytes(statement, growth.0, &[growth.1, growth.2]));
     }
     if let Some((_, steps)) = level {
@@ -77,5 +71,24 @@ fn returns_to_level(case: &Case<'_>) -> Option<(u64, u64)> {
     let (low, high) = (*floors.iter().min()?, *floors.iter().max()?);
     // Batches that are held over a step's end differ in size.
     let is_level = floors.len() >= 3 && (high - low).saturating_mul(50) <= case.ledger.peak_live;
-    is_level.then(|| (high, floors.len() as u64))
+    is_level.then_some((high, floors.len() as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MIB, Recording};
+
+    #[test]
+    fn equal_steps_are_healthy_and_proven() {
+        let mut r = Recording::new(None);
+        for _ in 0..8 {
+            r.train_step(16 * MIB);
+        }
+        let report = r.explain();
+        assert_eq!(report.findings.len(), 1);
+        assert_eq!((report.findings[0].cause, report.findings[0].confidence), (Cause::Healthy, Confidence::Proven));
+        assert_eq!((report.steps.count, report.steps.source), (8, "annotations"));
+        assert!(report.remedies.len() >= 12, "{}", report.remedies.len());
+    }
 }

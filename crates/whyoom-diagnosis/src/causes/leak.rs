@@ -235,3 +235,148 @@ fn drift(case: &Case<'_>) -> Option<u64> {
     let (early, late) = (middle(floors.get(..third)?)?, middle(floors.get(floors.len() - third..)?)?);
     Some(late.saturating_sub(early) / (floors.len() - third).max(1) as u64)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explanation::DeviceReport;
+    use crate::testing::{MIB, Recording, first_line};
+
+    fn verdict(report: &DeviceReport) -> (Cause, Option<&'static str>, Confidence) {
+        let first = &report.findings[0];
+        (first.cause, first.subcause, first.confidence)
+    }
+
+    #[test]
+    fn a_tensor_kept_at_every_step_is_a_leak() {
+        let mut r = Recording::new(None);
+        for _ in 0..12 {
+            r.train_step(8 * MIB);
+            r.alloc("20", 4 * MIB);
+        }
+        let report = r.explain();
+        assert_eq!(verdict(&report), (Cause::Leak, Some("tensors_kept"), Confidence::Strong));
+        assert_eq!(first_line(&report), 20);
+        let growth = report.findings[0].growth.as_ref().expect("growth");
+        assert_eq!(growth.bytes_per_step, 4 * MIB);
+    }
+
+    #[test]
+    fn outputs_of_a_validation_that_keep_their_graphs_are_told_at_the_failing_request() {
+        let mut r = Recording::new(Some(400 * MIB));
+        for _ in 0..6 {
+            r.train_step(8 * MIB);
+        }
+        let mut kept = Vec::new();
+        let failed = loop {
+            let batch = r.alloc("30", MIB);
+            let Some(a) = r.try_alloc("31>5", 12 * MIB) else { break batch };
+            let Some(b) = r.try_alloc("31>6", 12 * MIB) else { break batch };
+            let Some(c) = r.try_alloc("31>7", 12 * MIB) else { break batch };
+            r.free("30", batch);
+            kept.extend([a, b, c]);
+        };
+        r.free_all("40", kept);
+        r.free("40", failed);
+        let report = r.explain();
+        assert_eq!(verdict(&report), (Cause::Leak, Some("autograd_graph"), Confidence::Strong));
+        assert_eq!(first_line(&report), 31);
+        let growth = report.findings[0].growth.as_ref().expect("growth");
+        assert_eq!(growth.dies_again_in_steps, Some(0));
+        let without = report.remedies.iter().find(|x| x.kind == "code").expect("the program without what is kept");
+        assert_eq!(without.outcome, crate::explanation::RemedyOutcome::Passes);
+    }
+
+    /// Twelve steps, each with what `each` does; the verdict must be that nothing is wrong.
+    fn is_healthy(mut each: impl FnMut(&mut Recording, usize)) {
+        let mut r = Recording::new(None);
+        for i in 0..12 {
+            r.train_step(8 * MIB);
+            each(&mut r, i);
+        }
+        r.train_step(8 * MIB);
+        let report = r.explain();
+        assert_eq!(report.findings[0].cause, Cause::Healthy, "{:?}", report.findings[0]);
+        assert_eq!(report.findings.len(), 1);
+    }
+
+    #[test]
+    fn state_made_in_the_first_step_is_none() {
+        is_healthy(|r, i| {
+            if i == 0 {
+                r.alloc("13!", 8 * MIB);
+                r.alloc("13!", 8 * MIB);
+            }
+        });
+    }
+
+    #[test]
+    fn a_saw_tooth_is_none() {
+        let mut kept = Vec::new();
+        is_healthy(|r, i| {
+            kept.push(r.alloc("20", 4 * MIB));
+            if i % 5 == 4 {
+                r.free_all("21", kept.drain(..));
+            }
+        });
+    }
+
+    #[test]
+    fn a_queue_of_fixed_length_is_none() {
+        let mut queue = std::collections::VecDeque::new();
+        is_healthy(|r, _| {
+            queue.push_back(r.alloc("20", 4 * MIB));
+            if queue.len() > 3 {
+                let oldest = queue.pop_front().expect("an element");
+                r.free("20", oldest);
+            }
+        });
+    }
+
+    #[test]
+    fn a_buffer_that_fills_and_stays_is_none() {
+        is_healthy(|r, i| {
+            if i < 6 {
+                r.alloc("20", 4 * MIB);
+            }
+        });
+    }
+
+    #[test]
+    fn peaks_that_climb_while_nothing_survives_are_none() {
+        let mut r = Recording::new(None);
+        for i in 0..12 {
+            r.train_step((8 + 4 * i) * MIB);
+        }
+        assert_eq!(r.explain().findings[0].cause, Cause::Healthy);
+    }
+
+    #[test]
+    fn a_loss_kept_at_every_step_is_negligible_and_told() {
+        let mut r = Recording::new(None);
+        for _ in 0..12 {
+            r.train_step(128 * MIB);
+            r.alloc("20", 4);
+        }
+        let report = r.explain();
+        assert_eq!(report.findings[0].cause, Cause::Healthy);
+        assert!(report.findings[0].summary.contains("512 B"), "{}", report.findings[0].summary);
+    }
+
+    #[test]
+    fn the_activations_of_the_failing_step_are_none() {
+        let mut r = Recording::new(Some(100 * MIB));
+        for _ in 0..6 {
+            r.train_step(8 * MIB);
+        }
+        // The model is called many times in one step, as a recurrent cell is, and the last step is a long one.
+        loop {
+            let input = r.try_alloc("10", MIB);
+            if input.is_none() || r.try_alloc("11>5", 4 * MIB).is_none() {
+                break;
+            }
+        }
+        let report = r.explain();
+        assert_ne!(report.findings[0].cause, Cause::Leak, "{:?}", report.findings[0]);
+    }
+}

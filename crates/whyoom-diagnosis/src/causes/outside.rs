@@ -45,3 +45,46 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     ];
     Some(Finding { evidence, ..finding(Cause::Outside, Confidence::Strong, summary, gone) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MIB, Recording};
+
+    #[test]
+    fn a_card_that_shrinks_is_told() {
+        let mut r = Recording::new(Some(200 * MIB));
+        let x = r.alloc("10", 180 * MIB);
+        r.free("11", x);
+        // The block is too large to be of use; it is given back, and then somebody else takes the room.
+        r.set_limit(100 * MIB);
+        r.device_free = 100 * MIB;
+        assert!(r.try_alloc("12", 190 * MIB).is_none());
+        let report = r.explain();
+        // 190 MiB never fitted into the 180 that were once allowed: this is no proof of anybody else.
+        assert_ne!(report.findings[0].cause, Cause::Outside);
+
+        let mut r = Recording::new(Some(200 * MIB));
+        let kept = r.alloc("9", 60 * MIB);
+        let x = r.alloc("10", 120 * MIB);
+        r.free("11", x);
+        r.set_limit(100 * MIB);
+        r.device_free = 40 * MIB;
+        assert!(r.try_alloc("12", 119 * MIB).is_some(), "served from the cache");
+        let _ = kept;
+
+        let mut r = Recording::new(Some(200 * MIB));
+        let kept = r.alloc("9", 60 * MIB);
+        for _ in 0..2 {
+            let x = r.alloc("10", 60 * MIB);
+            let y = r.alloc("10", 60 * MIB);
+            r.free_all("11", [x, y]);
+        }
+        r.set_limit(120 * MIB);
+        r.device_free = 40 * MIB;
+        assert!(r.try_alloc("12", 110 * MIB).is_none());
+        let _ = kept;
+        let report = r.explain();
+        assert_eq!(report.findings[0].cause, Cause::Outside, "{:?}", report.findings[0]);
+    }
+}

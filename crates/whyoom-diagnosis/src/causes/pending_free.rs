@@ -71,3 +71,26 @@ pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
     (case.recorded.program.has_pending && case.failing.is_some_and(|f| f.state.active == f.state.allocated))
         .then(|| "nothing waits for another stream when the request fails".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MIB, Recording};
+
+    #[test]
+    fn blocks_that_wait_for_another_stream_are_told() {
+        let mut r = Recording::new(None);
+        let mut waiting = std::collections::VecDeque::new();
+        for _ in 0..20 {
+            let x = r.alloc("10", 32 * MIB);
+            r.drop_while_used("11", x);
+            waiting.push_back(x);
+            if waiting.len() > 6 {
+                let done = waiting.pop_front().expect("an element");
+                r.complete(done);
+            }
+        }
+        let report = r.explain();
+        assert_eq!(report.findings[0].cause, Cause::PendingFree, "{:?}", report.findings[0]);
+    }
+}

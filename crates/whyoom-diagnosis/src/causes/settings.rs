@@ -31,42 +31,41 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     }
     let default = case.tried.default_settings()?;
     let string = case.in_force.string.as_deref().filter(|s| !s.is_empty()).unwrap_or("the settings in force");
-    match &case.failing {
-        Some(failing) => {
-            let room = default.headroom_bytes.filter(|&h| h > 0 && default.outcome == RemedyOutcome::Passes)?;
-            let peak = default.peak_reserved_bytes?;
-            let event = failing.state.event as u32;
-            let summary = format!(
-                "{string} makes this run worse: under PyTorch's defaults the same requests pass this one, with a peak of {} reserved and \
-                 {} to spare.",
-                words::bytes(peak),
-                words::bytes(room)
-            );
-            let evidence =
-                vec![in_bytes(format!("the defaults pass with {} to spare", words::bytes(room)), room, &[event])];
-            Some(Finding {
-                evidence,
-                ..finding(Cause::Settings, confidence(case, default), summary, failing.state.request_bytes)
-            })
-        }
-        None => {
-            let (worst, recorded) = (default.peak_reserved_range?.1, case.peak_reserved());
-            if default.first_failure.is_some() || recorded < worst.saturating_mul(SEVERAL) {
-                return None;
-            }
-            let summary = format!(
-                "{string} makes this run reserve {}, {} times the {} that PyTorch's defaults would have reserved for the same requests.",
-                words::bytes(recorded),
-                words::ratio(recorded as f64 / worst.max(1) as f64),
-                words::bytes(worst)
-            );
-            let evidence = vec![
-                in_bytes(format!("{} were reserved", words::bytes(recorded)), recorded, &[]),
-                in_bytes(format!("the defaults reserve {}", words::bytes(worst)), worst, &[]),
-            ];
-            Some(Finding { evidence, ..finding(Cause::Settings, confidence(case, default), summary, recorded - worst) })
-        }
+    if case.failing.is_some() { at_failure(case, default, string) } else { without_failure(case, default, string) }
+}
+
+fn at_failure(case: &Case<'_>, default: &Remedy, string: &str) -> Option<Finding> {
+    let failing = case.failing.as_ref()?;
+    let room = default.headroom_bytes.filter(|&h| h > 0 && default.outcome == RemedyOutcome::Passes)?;
+    let peak = default.peak_reserved_bytes?;
+    let summary = format!(
+        "{string} makes this run worse: under PyTorch's defaults the same requests pass this one, with a peak of {} reserved \
+         and {} to spare.",
+        words::bytes(peak),
+        words::bytes(room)
+    );
+    let event = failing.state.event as u32;
+    let evidence = vec![in_bytes(format!("the defaults pass with {} to spare", words::bytes(room)), room, &[event])];
+    let bytes = failing.state.request_bytes;
+    Some(Finding { evidence, ..finding(Cause::Settings, confidence(case, default), summary, bytes) })
+}
+
+fn without_failure(case: &Case<'_>, default: &Remedy, string: &str) -> Option<Finding> {
+    let (worst, recorded) = (default.peak_reserved_range?.1, case.peak_reserved());
+    if default.first_failure.is_some() || recorded < worst.saturating_mul(SEVERAL) {
+        return None;
     }
+    let summary = format!(
+        "{string} makes this run reserve {}, {} times the {} that PyTorch's defaults would have reserved for the same requests.",
+        words::bytes(recorded),
+        words::ratio(recorded as f64 / worst.max(1) as f64),
+        words::bytes(worst)
+    );
+    let evidence = vec![
+        in_bytes(format!("{} were reserved", words::bytes(recorded)), recorded, &[]),
+        in_bytes(format!("the defaults reserve {}", words::bytes(worst)), worst, &[]),
+    ];
+    Some(Finding { evidence, ..finding(Cause::Settings, confidence(case, default), summary, recorded - worst) })
 }
 
 fn confidence(case: &Case<'_>, default: &Remedy) -> Confidence {
@@ -81,5 +80,25 @@ pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
         (Some(_), RemedyOutcome::Worse) => Some("the defaults fail earlier".to_owned()),
         (Some(_), RemedyOutcome::Fails | RemedyOutcome::NoChange) => Some("the defaults fail too".to_owned()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MIB, Recording};
+
+    #[test]
+    fn a_setting_that_multiplies_what_is_reserved_is_named() {
+        // Blocks above 20 MiB serve only requests of nearly their size, so every size gets a segment of its own.
+        let mut r = Recording::with_settings(None, "max_split_size_mb:20");
+        for i in 0..8u64 {
+            let x = r.alloc("10", (200 - 24 * i) * MIB);
+            r.free("11", x);
+        }
+        let report = r.explain();
+        let first = &report.findings[0];
+        assert_eq!((first.cause, first.confidence), (Cause::Settings, Confidence::Proven), "{first:?}");
+        assert!(first.summary.starts_with("max_split_size_mb:20"));
     }
 }

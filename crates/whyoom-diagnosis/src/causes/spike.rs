@@ -144,3 +144,47 @@ pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
         words::bytes(contrast.highest)
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MIB, Recording, first_line};
+
+    fn steps(sizes: &[u64]) -> Recording {
+        let mut r = Recording::new(Some(200 * MIB));
+        for &size in sizes {
+            r.train_step(size * MIB);
+        }
+        r
+    }
+
+    #[test]
+    fn one_step_far_above_the_others_is_a_spike() {
+        let mut r = steps(&[8; 6]);
+        r.alloc("11>5", 100 * MIB);
+        assert!(r.try_alloc("11>6", 150 * MIB).is_none());
+        let report = r.explain();
+        let first = &report.findings[0];
+        assert_eq!((first.cause, first.subcause), (Cause::Spike, Some("outlier_step")), "{first:?}");
+        assert_eq!(first_line(&report), 11);
+    }
+
+    #[test]
+    fn a_line_of_its_own_is_an_evaluation() {
+        let mut r = steps(&[8; 6]);
+        r.alloc("40>5", 100 * MIB);
+        assert!(r.try_alloc("40>6", 150 * MIB).is_none());
+        let report = r.explain();
+        assert_eq!((report.findings[0].cause, report.findings[0].subcause), (Cause::Spike, Some("evaluation")));
+        assert_eq!(first_line(&report), 40);
+    }
+
+    #[test]
+    fn a_new_height_among_widely_varying_steps_is_none() {
+        let mut r = steps(&[8, 20, 60, 12, 80, 30]);
+        r.alloc("11>5", 60 * MIB);
+        assert!(r.try_alloc("11>6", 150 * MIB).is_none());
+        let report = r.explain();
+        assert_ne!(report.findings[0].cause, Cause::Spike, "{:?}", report.findings[0]);
+    }
+}

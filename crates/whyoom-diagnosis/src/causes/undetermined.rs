@@ -97,3 +97,42 @@ pub(crate) fn of_state(reserved: u64, live: u64, pending: u64, largest_free: u64
     ];
     Finding { evidence, ..finding(Cause::Undetermined, Confidence::Weak, summary, 0) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MIB, Recording, explain};
+
+    fn recorded() -> whyoom_snapshot::Snapshot {
+        let mut r = Recording::new(None);
+        r.alloc("5", 64 * MIB);
+        let x = r.alloc("6", 16 * MIB);
+        r.free("6", x);
+        r.finish()
+    }
+
+    #[test]
+    fn a_state_without_a_trace_is_described() {
+        let mut snapshot = recorded();
+        snapshot.devices[0].events = whyoom_snapshot::Events::default();
+        let report = explain(&snapshot);
+        assert_eq!(report.findings[0].cause, Cause::Undetermined);
+        assert!(report.findings[0].summary.contains("64.0 MiB in 80.0 MiB reserved"), "{}", report.findings[0].summary);
+        assert!(report.replay.note.is_some());
+    }
+
+    #[test]
+    fn a_trace_that_shows_a_moment_is_not_called_healthy() {
+        let mut snapshot = recorded();
+        let events = &mut snapshot.devices[0].events;
+        // Only the last request and its free are left.
+        let keep = events.len() - 3..;
+        events.action = events.action[keep.clone()].to_vec();
+        events.addr = events.addr[keep.clone()].to_vec();
+        events.size = events.size[keep.clone()].to_vec();
+        events.stream = events.stream[keep.clone()].to_vec();
+        events.stack = events.stack[keep.clone()].to_vec();
+        events.time_us = events.time_us[keep].to_vec();
+        assert_eq!(explain(&snapshot).findings[0].cause, Cause::Undetermined);
+    }
+}

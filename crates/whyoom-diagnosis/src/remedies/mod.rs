@@ -59,8 +59,8 @@ impl Tried {
 
     /// Largest room under the limit that a setting leaves; `None` if none passes.
     pub(crate) fn best_headroom(&self) -> Option<(&Remedy, u64)> {
-        let passing = self.remedies.iter().filter(|r| r.kind == "setting" && r.outcome == RemedyOutcome::Passes);
-        passing.filter_map(|r| r.headroom_bytes.map(|h| (r, h))).next()
+        let mut passing = self.remedies.iter().filter(|r| r.kind == "setting" && r.outcome == RemedyOutcome::Passes);
+        passing.find_map(|r| r.headroom_bytes.map(|h| (r, h)))
     }
 }
 

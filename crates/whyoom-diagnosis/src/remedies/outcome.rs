@@ -82,6 +82,10 @@ pub(super) fn remedy(
     if !case.recorded.started_empty {
         notes.push("the trace has no beginning, so this is an estimate".to_owned());
     }
+    if case.limit.low.is_some_and(|low| worst > low) && outcome.first_failure.is_none() {
+        // PyTorch compares a cap with the size asked for, and maps whole pages.
+        notes.push("reserves more than the limit, which a cap lets pass and a card does not".to_owned());
+    }
     let is_fixed = proposal.settings.expandable_segments || case.failing.is_none();
     if tried.members == 1 && !is_fixed && outcome.first_failure.is_none() {
         notes.push("in the one placement of segments tried".to_owned());

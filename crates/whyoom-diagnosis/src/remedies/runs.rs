@@ -28,7 +28,7 @@ pub(super) fn run(case: &Case<'_>, trials: &[Trial<'_>]) -> Vec<Tried> {
                 && case.failing.is_none()
                 && t.settings == recorded
                 && std::ptr::eq(t.program, &raw const case.recorded.program);
-            once(if is_as_recorded { as_recorded(case) } else { simulate(t.program, &scenario(t, t.limit)) })
+            once(&if is_as_recorded { as_recorded(case) } else { simulate(t.program, &scenario(t, t.limit)) })
         })
         .collect();
     // Expandable segments do not depend on where segments lie.
@@ -45,10 +45,10 @@ pub(super) fn run(case: &Case<'_>, trials: &[Trial<'_>]) -> Vec<Tried> {
     tried
 }
 
-fn once(outcome: Outcome) -> Tried {
+fn once(outcome: &Outcome) -> Tried {
     let peak = outcome.stats.reserved.peak;
     Tried {
-        outcome,
+        outcome: *outcome,
         peak_reserved_range: (peak, peak),
         tie_sensitive: false,
         timing_sensitive: false,

@@ -67,7 +67,7 @@ pub(crate) fn owner(file: &str, function: &str) -> Owner {
     let is_installed = ["/lib/python", "/lib64/python"].iter().any(|p| path.contains(p));
     let is_windows_library =
         path.get(1..2) == Some(":") && path.to_ascii_lowercase().contains("/lib/") && path.contains("ython");
-    let is_launcher = path.contains("/bin/") && !path.ends_with(".py");
+    let is_launcher = path.contains("/bin/") && std::path::Path::new(path).extension().is_none();
     if is_installed || is_windows_library || is_launcher { Owner::Stdlib } else { Owner::User }
 }
 

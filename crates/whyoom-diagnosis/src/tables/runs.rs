@@ -49,7 +49,16 @@ impl Runs {
             let stack = events.stack[i];
             let shape = shapes.of(stack);
             if shape.call != StackId::EMPTY {
-                current = this.advance(&mut threads, shape.root, shape.call, stack, shape.in_module, action, i as u32);
+                current = Self::advance(
+                    &mut this.runs,
+                    &mut threads,
+                    shape.root,
+                    shape.call,
+                    stack,
+                    shape.in_module,
+                    action,
+                    i as u32,
+                );
             }
             if action == Action::Alloc {
                 this.of[trace.allocation_of[i] as usize] = current;
@@ -61,7 +70,7 @@ impl Runs {
 
     #[expect(clippy::too_many_arguments, reason = "the columns of one event")]
     fn advance(
-        &mut self,
+        runs: &mut Vec<Run>,
         threads: &mut Vec<Thread>,
         root: u32,
         site: StackId,
@@ -72,24 +81,21 @@ impl Runs {
     ) -> u32 {
         let is_alloc = action == Action::Alloc;
         let head = if is_alloc && !in_module { stack } else { StackId::EMPTY };
-        let new = self.runs.len() as u32;
-        let thread = match threads.iter_mut().position(|t| t.root == root) {
-            Some(at) => &mut threads[at],
-            None => {
-                threads.push(Thread { root, run: NONE, site: StackId::EMPTY, head, has_left_head: false });
-                let last = threads.len() - 1;
-                &mut threads[last]
-            }
-        };
+        let new = runs.len() as u32;
+        let at = threads.iter().position(|t| t.root == root).unwrap_or_else(|| {
+            threads.push(Thread { root, run: NONE, site: StackId::EMPTY, head, has_left_head: false });
+            threads.len() - 1
+        });
+        let thread = &mut threads[at];
         if thread.site != site {
             (thread.run, thread.site, thread.head, thread.has_left_head) = (new, site, head, false);
-            self.runs.push(Run { site, event });
+            runs.push(Run { site, event });
         } else if is_alloc {
             if stack != thread.head {
                 thread.has_left_head = true;
             } else if thread.has_left_head && thread.head != StackId::EMPTY {
                 (thread.run, thread.has_left_head) = (new, false);
-                self.runs.push(Run { site, event });
+                runs.push(Run { site, event });
             }
         }
         thread.run
@@ -118,6 +124,11 @@ impl Runs {
         let extra = parts as u32 - 1;
         let site = self.runs[run].site;
         let events: Vec<u32> = members.iter().step_by(period).map(|&id| trace.allocations[id].alloc_event).collect();
+        // Another thread's runs may lie between; order by events would not hold then.
+        let last = events.last().copied().unwrap_or(0);
+        if self.runs.get(run + 1).is_some_and(|next| next.event <= last) {
+            return;
+        }
         for of in self.of.iter_mut().filter(|of| **of != NONE && **of > run as u32) {
             *of += extra;
         }
@@ -125,7 +136,8 @@ impl Runs {
         for (id, of) in self.of.iter_mut().enumerate().filter(|(_, of)| **of == run as u32) {
             *of += ends.partition_point(|&e| e <= trace.allocations[id].alloc_event) as u32;
         }
-        self.runs.splice(run + 1..run + 1, ends.iter().map(|&event| Run { site, event }));
+        let after = run + 1;
+        self.runs.splice(after..after, ends.iter().map(|&event| Run { site, event }));
     }
 
     /// The run that `event` lies in, by the order of runs; `None` before the first.
