@@ -65,6 +65,13 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// The eight bytes from `offset` on, if there are so many.
+    #[inline(always)]
+    pub(crate) fn peek_u64_at(&self, offset: usize) -> Option<u64> {
+        let bytes = self.rest.get(offset..)?.first_chunk::<8>()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
     /// Steps over `len` bytes, or to the end if there are fewer.
     #[inline(always)]
     pub(crate) fn skip(&mut self, len: usize) {

@@ -4,6 +4,7 @@
 //! is laid out as the plain opcodes would have left it, and they go on.
 
 use crate::cursor::Cursor;
+use crate::guess::Guess;
 use crate::list_cache::ListCache;
 use crate::machine::{Machine, grow};
 use crate::memo::Memo;
@@ -70,21 +71,19 @@ impl<'a, S: Sink> Machine<'a, S> {
         depth: usize,
         values: &mut [Value; TEMPLATE_KEYS],
     ) -> Result<(usize, End), ErrorKind> {
-        let Some(template) = self.templates.get(depth) else { return Ok((0, End::OtherKey)) };
+        let Some(template) = self.templates.get_mut(depth) else { return Ok((0, End::OtherKey)) };
         let mut count = 0;
         loop {
-            let (Some(key), Some(ahead)) = (template.keys.get(count), cursor.peek_u64()) else {
+            let (Some(key), Some(ahead)) = (template.keys.get_mut(count), cursor.peek_u64()) else {
                 return Ok((count, End::OtherKey));
             };
             if ahead & key.mask == key.bits {
                 cursor.skip(key.len);
-                let value = match simple_value(cursor, &self.memo) {
-                    Some(value) => value,
-                    None => match composed_value(cursor, &mut self.memo, &mut self.sink, &mut self.lists)? {
-                        Some(value) => value,
-                        None => return Ok((count, End::OtherValue)),
-                    },
+                let value = match key.value.read(cursor, &mut self.memo)? {
+                    None => other_value(&mut key.value, cursor, &mut self.memo, &mut self.sink, &mut self.lists)?,
+                    value => value,
                 };
+                let Some(value) = value else { return Ok((count, End::OtherValue)) };
                 values[count] = value;
                 count += 1;
                 continue;
@@ -138,83 +137,19 @@ fn memoize(cursor: &mut Cursor<'_>, memo: &mut Memo, r: Ref) -> Result<u32, Erro
     memo.push(Value::of(r))
 }
 
-/// How the opcodes of simple values are read.
-#[derive(Debug, Clone, Copy)]
-struct Form {
-    class: Class,
-    /// Length of the opcode and its argument.
-    len: u8,
-    /// The bits of the argument.
-    mask: u32,
-    /// The argument's sign bit.
-    sign: u32,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    None,
-    /// An integer in the argument.
-    Int,
-    /// A memo index in the argument.
-    Get,
-    Other,
-}
-
-/// By opcode. One branch for integers of all lengths, since which length comes next is what a processor cannot guess.
-static FORMS: [Form; 256] = {
-    let mut forms = [Form { class: Class::None, len: 0, mask: 0, sign: 0 }; 256];
-    forms[op::BININT1 as usize] = Form { class: Class::Int, len: 2, mask: 0xFF, sign: 0 };
-    forms[op::BININT2 as usize] = Form { class: Class::Int, len: 3, mask: 0xFFFF, sign: 0 };
-    forms[op::BININT as usize] = Form { class: Class::Int, len: 5, mask: u32::MAX, sign: 1 << 31 };
-    forms[op::BINGET as usize] = Form { class: Class::Get, len: 2, mask: 0xFF, sign: 0 };
-    forms[op::LONG_BINGET as usize] = Form { class: Class::Get, len: 5, mask: u32::MAX, sign: 0 };
-    forms[op::LONG1 as usize] = Form { class: Class::Other, len: 0, mask: 0, sign: 0 };
-    forms[op::NONE as usize] = Form { class: Class::Other, len: 1, mask: 0, sign: 0 };
-    forms[op::NEWTRUE as usize] = Form { class: Class::Other, len: 1, mask: 0, sign: 0 };
-    forms[op::NEWFALSE as usize] = Form { class: Class::Other, len: 1, mask: 0, sign: 0 };
-    forms
-};
-
 /// A number, truth value or reference to the memo; the cursor moves only if it is one.
-#[inline(always)]
-fn simple_value(cursor: &mut Cursor<'_>, memo: &Memo) -> Option<Value> {
-    let ahead = cursor.peek_u64()?;
-    let form = FORMS[usize::from(ahead as u8)];
-    let argument = (ahead >> 8) as u32 & form.mask;
-    let (value, len) = match form.class {
-        Class::None => return None,
-        Class::Int => {
-            // Subtracting the flipped sign bit extends it.
-            let number = i64::from(argument ^ form.sign) - i64::from(form.sign);
-            (Value::int(number), usize::from(form.len))
-        }
-        Class::Get => (memo.get(argument).ok()?, usize::from(form.len)),
-        Class::Other => match ahead as u8 {
-            op::LONG1 => {
-                // Addresses and times have 6 or 7 bytes: reading eight and shifting spares a copy of variable length.
-                let len = (ahead >> 8) as u8;
-                let mut bytes = *cursor;
-                bytes.skip(2);
-                let bytes = bytes.peek_u64()?;
-                if !(1..=8).contains(&len) {
-                    return None;
-                }
-                let unused = 64 - 8 * u32::from(len);
-                (Value::int((bytes << unused) as i64 >> unused), 2 + usize::from(len))
-            }
-            op::NEWTRUE => (Value::bool(true), 1),
-            op::NEWFALSE => (Value::bool(false), 1),
-            _ => (Value::NONE, 1),
-        },
-    };
-    cursor.skip(len);
-    Some(value)
+fn simple_value(cursor: &mut Cursor<'_>, memo: &mut Memo) -> Result<Option<Value>, ErrorKind> {
+    match cursor.peek_u64().and_then(Guess::of) {
+        Some(guess) => guess.read(cursor, memo),
+        None => Ok(None),
+    }
 }
 
-/// A text, or a list that is empty or holds references to the memo and nothing else; the cursor moves only past what
-/// was read.
+/// A value that is written otherwise than the last one for the same key: a simple one, a text, or a list that is empty
+/// or holds references to the memo and nothing else. The cursor moves only past what was read.
 #[inline(always)]
-fn composed_value<'a, S: Sink>(
+fn other_value<'a, S: Sink>(
+    guess: &mut Guess,
     cursor: &mut Cursor<'a>,
     memo: &mut Memo,
     sink: &mut S,
@@ -226,7 +161,11 @@ fn composed_value<'a, S: Sink>(
             after.skip(1);
             let len = after.byte("SHORT_BINUNICODE")?;
             let text = Ref::new(crate::Kind::TEXT, sink.text(after.bytes(u64::from(len), "a text")?)?);
+            let is_memoized = after.peek() == Some(op::MEMOIZE);
             let slot = memoize(&mut after, memo, text)?;
+            if is_memoized && let Some(ahead) = cursor.peek_u64() {
+                *guess = Guess::text(ahead, cursor.left() - after.left(), Value::of(text));
+            }
             *cursor = after;
             Ok(Some(Value::through(text, slot)))
         }
@@ -240,7 +179,12 @@ fn composed_value<'a, S: Sink>(
             *cursor = after;
             Ok(Some(Value::through(made, slot)))
         }
-        _ => Ok(None),
+        _ => {
+            if let Some(next) = cursor.peek_u64().and_then(Guess::of) {
+                *guess = next;
+            }
+            simple_value(cursor, memo)
+        }
     }
 }
 
@@ -248,7 +192,7 @@ fn composed_value<'a, S: Sink>(
 #[inline(always)]
 fn list_of_gets<'a, S: Sink>(
     cursor: &mut Cursor<'a>,
-    memo: &Memo,
+    memo: &mut Memo,
     sink: &mut S,
     lists: &mut ListCache<'a>,
 ) -> Result<Option<Ref>, ErrorKind> {
@@ -261,7 +205,7 @@ fn list_of_gets<'a, S: Sink>(
     }
     let mut after = *cursor;
     if let Some(op::BINGET | op::LONG_BINGET) = after.peek()
-        && let Some(item) = simple_value(&mut after, memo)
+        && let Some(item) = simple_value(&mut after, memo)?
         && after.peek() == Some(op::APPEND)
     {
         after.skip(1);
@@ -300,7 +244,7 @@ fn pair<S: Sink>(
     if first.as_int().is_none() {
         return Ok(None);
     }
-    match simple_value(&mut after, memo) {
+    match simple_value(&mut after, memo)? {
         Some(second) if second.as_int().is_some() && after.peek() == Some(op::TUPLE2) => {
             after.skip(1);
             let made = sink.tuple(&[first, second])?;

@@ -17,6 +17,7 @@
 mod containers;
 mod cursor;
 mod error;
+mod guess;
 mod lane;
 mod list_cache;
 mod machine;

@@ -20,8 +20,9 @@ pub(crate) struct Memo {
 
 impl Memo {
     /// A memo that refuses more than `cap` entries.
-    pub(crate) const fn new(cap: usize) -> Self {
-        Self { entries: Vec::new(), wide: Vec::new(), cap }
+    pub(crate) fn new(cap: usize) -> Self {
+        // A snapshot has an entry for every 30 bytes or so. Room that is never used costs no memory.
+        Self { entries: Vec::with_capacity(cap / 16), wide: Vec::new(), cap }
     }
 
     /// Index that the next implicit store gets.

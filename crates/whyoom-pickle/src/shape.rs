@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::guess::Guess;
 use crate::op;
 use crate::value::NO_MEMO;
 use crate::{Kind, Ref, Value};
@@ -42,17 +43,18 @@ impl Shapes {
     }
 }
 
-/// How one key is written: a reference to the memo of at most five bytes.
+/// How one key is written, a reference to the memo of at most five bytes, and how its value was written last.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct KeyBytes {
     pub(crate) bits: u64,
     pub(crate) mask: u64,
     pub(crate) len: usize,
+    pub(crate) value: Guess,
 }
 
 impl KeyBytes {
     /// Matches nothing.
-    const NEVER: Self = Self { bits: 1, mask: 0, len: 0 };
+    const NEVER: Self = Self { bits: 1, mask: 0, len: 0, value: Guess::NEVER };
 }
 
 /// Longest dict that a template covers, plus one.
@@ -99,9 +101,19 @@ impl Template {
         for (key, bytes) in keys().zip(&mut self.keys) {
             let memo = key.memo();
             *bytes = if let Ok(short) = u8::try_from(memo) {
-                KeyBytes { bits: u64::from(short) << 8 | u64::from(op::BINGET), mask: 0xFFFF, len: 2 }
+                KeyBytes {
+                    bits: u64::from(short) << 8 | u64::from(op::BINGET),
+                    mask: 0xFFFF,
+                    len: 2,
+                    value: Guess::NEVER,
+                }
             } else {
-                KeyBytes { bits: u64::from(memo) << 8 | u64::from(op::LONG_BINGET), mask: 0xFF_FFFF_FFFF, len: 5 }
+                KeyBytes {
+                    bits: u64::from(memo) << 8 | u64::from(op::LONG_BINGET),
+                    mask: 0xFF_FFFF_FFFF,
+                    len: 5,
+                    value: Guess::NEVER,
+                }
             };
             self.texts.extend(key.as_text());
             self.memos.push(memo);

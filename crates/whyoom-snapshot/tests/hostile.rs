@@ -57,8 +57,11 @@ fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Addresses and stacks of all events, by device.
-fn events(snapshot: &Snapshot) -> Vec<(u32, Vec<(u64, u64, usize)>)> {
+/// Address, size and depth of stack of an event.
+type Event = (u64, u64, usize);
+
+/// All events, by device.
+fn events(snapshot: &Snapshot) -> Vec<(u32, Vec<Event>)> {
     let depth =
         |d: &whyoom_snapshot::Device, i: usize| d.events.stack_of(i).map_or(99, |s| snapshot.stacks.frames(s).count());
     snapshot

@@ -271,14 +271,18 @@ impl Pickler {
                         self.out.push(one);
                     } else {
                         self.out.push(b'(');
-                        batch.iter().for_each(|item| save(self, item));
+                        for item in batch {
+                            save(self, item);
+                        }
                         self.out.push(many);
                     }
                 }
             }
             Writer::Cpp => {
                 self.out.push(b'(');
-                items.iter().for_each(|item| save(self, item));
+                for item in items {
+                    save(self, item);
+                }
                 self.out.push(many);
             }
         }
@@ -319,12 +323,16 @@ impl Pickler {
                 match items.len() {
                     0 if self.is_binary() => return self.out.push(b')'),
                     1..=3 if short => {
-                        items.iter().for_each(|item| self.save(item));
+                        for item in items {
+                            self.save(item);
+                        }
                         self.out.push(0x84 + items.len() as u8);
                     }
                     _ => {
                         self.out.push(b'(');
-                        items.iter().for_each(|item| self.save(item));
+                        for item in items {
+                            self.save(item);
+                        }
                         self.out.push(b't');
                     }
                 }

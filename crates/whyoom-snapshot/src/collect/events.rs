@@ -93,6 +93,9 @@ impl Collector {
         if row >= u32::MAX as usize {
             return Err(Refusal::Full);
         }
+        if row == 0 {
+            self.make_room();
+        }
         let name = value(at.action).and_then(Value::as_text);
         let action = name.and_then(|n| self.words.get(n as usize)).map_or(Action::Other, |w| w.action);
         let mut addr = value(at.addr);
@@ -127,6 +130,17 @@ impl Collector {
             self.note(row, NoteKind::UserMetadata, data);
         }
         Ok(Ref::new(kind::EVENT, row as u32))
+    }
+
+    #[cold]
+    fn make_room(&mut self) {
+        let count = self.events_to_come;
+        self.events.action.reserve(count);
+        self.events.addr.reserve(count);
+        self.events.size.reserve(count);
+        self.events.stream.reserve(count);
+        self.events.stack.reserve(count);
+        self.events.time_us.reserve(count);
     }
 
     /// The rest of an entry that has keys beside the usual ones.

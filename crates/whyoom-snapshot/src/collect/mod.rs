@@ -48,7 +48,10 @@ pub(crate) mod kind {
 
 /// Values of dicts and lists without a known meaning that are kept; a wrapper's own data beyond that is dropped.
 const PLAIN_VALUES: usize = 1 << 20;
-/// Texts of up to eight bytes are found in a table of this many places before they are hashed.
+/// Bytes of a file for one trace entry, roughly, if it holds little else. Room for entries that never come is not used
+/// and costs no memory.
+const BYTES_PER_EVENT: usize = 96;
+/// Texts of up to seven bytes are found in a table of this many places before they are hashed.
 const SHORT_TEXTS: usize = 256;
 
 /// What is known of a text by its spelling alone.
@@ -92,6 +95,8 @@ pub(crate) struct Collector {
     pub(crate) dicts: Vec<Slot>,
     lists: Vec<PlainList>,
     pairs: Distinct<(i64, i64)>,
+    /// Trace entries for which room is made when the first one comes.
+    events_to_come: usize,
     plain_left: usize,
     streams: Distinct<u64>,
     pools: Distinct<(u64, u64)>,
@@ -101,7 +106,8 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    pub(crate) fn new() -> Self {
+    /// A collector for `input_bytes` bytes of input.
+    pub(crate) fn new(input_bytes: usize) -> Self {
         let mut collector = Self {
             strings: StringTableBuilder::default(),
             words: Vec::new(),
@@ -120,6 +126,7 @@ impl Collector {
             dicts: Vec::new(),
             lists: Vec::new(),
             pairs: Distinct::starting_with((0, 0)),
+            events_to_come: input_bytes / BYTES_PER_EVENT,
             plain_left: PLAIN_VALUES,
             streams: Distinct::starting_with(0),
             pools: Distinct::starting_with((0, 0)),

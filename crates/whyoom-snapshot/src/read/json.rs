@@ -17,7 +17,8 @@ const PORTION: usize = 1000;
 pub(super) fn read(bytes: &[u8], start: usize, damage: Option<String>) -> Result<Snapshot, ReadError> {
     let text = &bytes[start..];
     let input_bytes = bytes.len() as u64;
-    let mut reader = Reader { collector: Collector::new(), shapes: Shapes::default(), stack: Vec::new(), saved: None };
+    let mut reader =
+        Reader { collector: Collector::new(bytes.len()), shapes: Shapes::default(), stack: Vec::new(), saved: None };
     let mut json = serde_json::Deserializer::from_slice(text);
     let outcome = Seed(&mut reader).deserialize(&mut json);
     match outcome {

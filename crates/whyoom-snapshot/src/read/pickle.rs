@@ -9,7 +9,7 @@ use crate::collect::Collector;
 
 /// Reads a pickle. `damage` says why the bytes end early, if they do.
 pub(super) fn read(bytes: &[u8], damage: Option<String>) -> Result<Snapshot, ReadError> {
-    let mut machine = Machine::new(bytes, Collector::new(), Limits::for_input(bytes.len()));
+    let mut machine = Machine::new(bytes, Collector::new(bytes.len()), Limits::for_input(bytes.len()));
     let input_bytes = bytes.len() as u64;
     match machine.run() {
         Ok(top) => {
