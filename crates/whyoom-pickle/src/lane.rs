@@ -121,20 +121,30 @@ impl<'a, S: Sink> Machine<'a, S> {
     }
 }
 
-/// Stores `r` in the memo if the next opcode says so, at the next free index as all writers do.
+/// Length of the opcode at the cursor if it stores at the next free memo index, which is where all writers store.
 #[inline(always)]
-fn memoize(cursor: &mut Cursor<'_>, memo: &mut Memo, r: Ref) -> Result<u32, ErrorKind> {
-    let len = match cursor.peek() {
+fn store_len(cursor: &Cursor<'_>, memo: &Memo) -> usize {
+    match cursor.peek() {
         Some(op::MEMOIZE) => 1,
         Some(op::BINPUT | op::LONG_BINPUT) => match cursor.peek_u64() {
-            Some(ahead) if ahead as u8 == op::BINPUT && (ahead >> 8) as u8 as usize == memo.len() => 2,
+            Some(ahead) if ahead as u8 == op::BINPUT && usize::from((ahead >> 8) as u8) == memo.len() => 2,
             Some(ahead) if ahead as u8 == op::LONG_BINPUT && (ahead >> 8) as u32 as usize == memo.len() => 5,
-            _ => return Ok(NO_MEMO),
+            _ => 0,
         },
-        _ => return Ok(NO_MEMO),
-    };
-    cursor.skip(len);
-    memo.push(Value::of(r))
+        _ => 0,
+    }
+}
+
+/// Stores `r` in the memo if the next opcode says so.
+#[inline(always)]
+fn memoize(cursor: &mut Cursor<'_>, memo: &mut Memo, r: Ref) -> Result<u32, ErrorKind> {
+    match store_len(cursor, memo) {
+        0 => Ok(NO_MEMO),
+        len => {
+            cursor.skip(len);
+            memo.push(Value::of(r))
+        }
+    }
 }
 
 /// A number, truth value or reference to the memo; the cursor moves only if it is one.
@@ -172,10 +182,11 @@ fn other_value<'a, S: Sink>(
         Some(op::EMPTY_LIST) => {
             let mut after = *cursor;
             after.skip(1);
-            let slot_first = after.peek() == Some(op::MEMOIZE);
-            after.skip(usize::from(slot_first));
+            let store = store_len(&after, memo);
+            after.skip(store);
             let Some(made) = list_of_gets(&mut after, memo, sink, lists)? else { return Ok(None) };
-            let slot = if slot_first { memo.push(Value::of(made))? } else { memoize(&mut after, memo, made)? };
+            // References store nothing, so that the list itself gets the index it would have got before them.
+            let slot = if store > 0 { memo.push(Value::of(made))? } else { memoize(&mut after, memo, made)? };
             *cursor = after;
             Ok(Some(Value::through(made, slot)))
         }

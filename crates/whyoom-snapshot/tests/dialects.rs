@@ -138,6 +138,19 @@ fn compression_changes_nothing() {
 }
 
 #[test]
+fn the_viewer_page_is_read() {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let plain = std::fs::read(fixtures().join("padded.pickle")).expect("the fixture is there");
+    let digits = plain.chunks(3).flat_map(|three| {
+        let word = three.iter().enumerate().fold(0u32, |word, (i, b)| word | u32::from(*b) << (16 - 8 * i));
+        (0..4).map(move |i| if i <= three.len() { DIGITS[(word >> (18 - 6 * i)) as usize % 64] as char } else { '=' })
+    });
+    let text: String = digits.collect();
+    let page = format!("<!DOCTYPE html>\n<html><script>add('a.pickle', '{text}')</script></html>");
+    check("page", &read_bytes(page.as_bytes(), &ReadOptions::default()).expect("page"), &expected()["t2.10.pickle"]);
+}
+
+#[test]
 fn settings_are_kept() {
     let read = |name: &str| read_path(&fixtures().join(name), &ReadOptions::default()).expect(name).settings;
     let settings = read("t2.10.pickle").expect("the file has settings");

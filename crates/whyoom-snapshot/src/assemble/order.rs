@@ -76,3 +76,51 @@ fn permute<T: Copy>(column: &mut Vec<T>, order: &[u32]) {
         *column = order.iter().filter_map(|i| column.get(*i as usize).copied()).collect();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Action, NoteKind, StackId, StrId, StreamId};
+
+    /// A trace whose addresses number the entries, with a note on the first.
+    fn device(times: &[i64]) -> Device {
+        let n = times.len();
+        let events = Events {
+            action: vec![Action::Alloc; n],
+            addr: (0..n as u64).collect(),
+            size: vec![512; n],
+            stream: vec![StreamId(0); n],
+            stack: vec![StackId::EMPTY; n],
+            time_us: times.to_vec(),
+            pool: Vec::new(),
+            notes: vec![(0, NoteKind::UserMetadata, StrId(0))],
+        };
+        Device { events, ..Device::default() }
+    }
+
+    fn sorted(times: &[i64]) -> (Vec<u64>, Vec<&'static str>, u32) {
+        let (mut device, mut warnings) = (device(times), Warnings::default());
+        by_time(&mut device, &mut warnings);
+        (device.events.addr, warnings.iter().map(|(code, _)| code).collect(), device.events.notes[0].0)
+    }
+
+    #[test]
+    fn a_trace_in_order_stays() {
+        assert_eq!(sorted(&[5, 5, 6, 9]), (vec![0, 1, 2, 3], vec![], 0));
+    }
+
+    #[test]
+    fn jitter_is_told_and_left() {
+        assert_eq!(sorted(&[5, 8, 6, 9]), (vec![0, 1, 2, 3], vec!["time_jitter"], 0));
+    }
+
+    #[test]
+    fn a_wrapped_ring_is_put_in_order() {
+        let s = 1_000_000;
+        assert_eq!(sorted(&[7 * s, 8 * s, s, 2 * s]), (vec![2, 3, 0, 1], vec!["reordered"], 2));
+        // Jitter within a piece stays as it is.
+        assert_eq!(sorted(&[7 * s + 3, 7 * s, s, 2 * s]), (vec![2, 3, 0, 1], vec!["reordered"], 2));
+        // Entries appended after the wrap, before the ring was full again.
+        assert_eq!(sorted(&[5 * s, s, 3 * s, 7 * s]), (vec![1, 2, 0, 3], vec!["reordered"], 2));
+    }
+}

@@ -112,3 +112,35 @@ fn intern<T: Copy + Eq + Hash, Id: Copy>(
     index.insert_unique(hash, id, |id| hasher.hash_one(rows[place(*id) as usize]));
     id
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_are_interned_once() {
+        let mut strings = StringTableBuilder::default();
+        let (a, b) = (strings.intern("alpha"), strings.intern("beta"));
+        assert_eq!(strings.intern(""), StrId(0));
+        assert_eq!((strings.intern("alpha"), strings.intern("beta")), (a, b));
+        let table = strings.finish();
+        assert_eq!((table.get(a), table.get(b), table.get(StrId(0)), table.get(StrId(99))), ("alpha", "beta", "", ""));
+    }
+
+    #[test]
+    fn stacks_share_their_outer_ends() {
+        let mut strings = StringTableBuilder::default();
+        let mut stacks = StackTableBuilder::default();
+        let mut frame = |name: &str, line| stacks.frame(Frame { function: strings.intern(name), file: StrId(0), line });
+        let (main, step, loss) = (frame("main", 1), frame("step", 2), frame("loss", 3));
+        assert_eq!(frame("main", 1), main);
+        let short = stacks.stack([step, main].into_iter());
+        let long = stacks.stack([loss, step, main].into_iter());
+        assert_eq!(stacks.stack([].into_iter()), StackId::EMPTY);
+        assert_eq!(stacks.stack([loss, step, main].into_iter()), long);
+        let table = stacks.finish();
+        assert_eq!(table.parent(long), Some(short));
+        assert_eq!(table.frames(long).map(|(id, _)| id).collect::<Vec<_>>(), [loss, step, main]);
+        assert_eq!(table.len(), 4);
+    }
+}

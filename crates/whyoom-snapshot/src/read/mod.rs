@@ -1,6 +1,7 @@
 //! From bytes to a [`Snapshot`].
 
 mod error;
+mod html;
 mod json;
 mod pickle;
 mod sniff;
@@ -27,7 +28,8 @@ impl Default for ReadOptions {
     }
 }
 
-/// Reads the snapshot at `path`: a pickle or JSON text, plain or compressed with gzip, zstd or xz.
+/// Reads the snapshot at `path`: a pickle or JSON text, plain or compressed with gzip, zstd or xz,
+/// or the page of the memory viewer with a pickle in it.
 ///
 /// Plain files are mapped and read in place. What the file is shows from its content, never from its name.
 ///
@@ -76,5 +78,11 @@ fn read_plain(bytes: &[u8], damage: Option<String>) -> Result<Snapshot, ReadErro
     match sniff::encoding(bytes)? {
         sniff::Encoding::Pickle => pickle::read(bytes, damage),
         sniff::Encoding::Json(start) => json::read(bytes, start, damage),
+        sniff::Encoding::Page => match html::payload(bytes) {
+            Some(inner) if matches!(sniff::encoding(&inner), Ok(sniff::Encoding::Pickle)) => {
+                pickle::read(&inner, damage)
+            }
+            _ => Err(sniff::unknown(bytes)),
+        },
     }
 }

@@ -8,6 +8,8 @@ pub(super) enum Encoding {
     Pickle,
     /// JSON text that begins at this offset.
     Json(usize),
+    /// HTML, which may hold a pickle as base64.
+    Page,
 }
 
 const RECORD: &str = "A snapshot is what `torch.cuda.memory._dump_snapshot(\"oom.pickle\")` writes after `torch.cuda.memory._record_memory_history()`";
@@ -27,6 +29,9 @@ pub(super) fn encoding(bytes: &[u8]) -> Result<Encoding, ReadError> {
     let start = bom + bytes[bom..].iter().take_while(|b| b.is_ascii_whitespace()).count();
     if matches!(bytes.get(start), Some(b'{' | b'[')) {
         return Ok(Encoding::Json(start));
+    }
+    if bytes.get(start) == Some(&b'<') {
+        return Ok(Encoding::Page);
     }
     match bytes[0] {
         0x80 | b'(' | b'}' | b']' | b'c' => Ok(Encoding::Pickle),
@@ -82,7 +87,10 @@ pub(super) fn unknown(bytes: &[u8]) -> ReadError {
         return not("a Git LFS pointer", "Run `git lfs pull` to get the file it stands for.".to_owned());
     }
     if valid.trim_start().starts_with('<') {
-        return not("HTML or XML", format!("{RECORD}. A page of the memory viewer holds one; save the pickle itself"));
+        return not(
+            "HTML or XML",
+            format!("{RECORD}. A page of the memory viewer is read too, but there is no snapshot in this one"),
+        );
     }
     let line: String = valid.lines().next().unwrap_or_default().chars().take(60).collect();
     not(&format!("text that begins with `{line}`"), format!("{RECORD}."))
