@@ -174,6 +174,25 @@ fn passing_by_a_hair_is_a_gamble_and_never_recommended() {
 }
 
 #[test]
+fn undetermined_without_a_failure_asks_for_a_recording() {
+    let out = text(&common::no_trace(), TextOptions::default());
+    assert!(out.contains("_record_memory_history()") && out.contains("_dump_snapshot"), "{out}");
+}
+
+#[test]
+fn a_limit_below_what_any_layout_needs_is_never_passed_over() {
+    let mut e = common::healthy();
+    e.devices[0].limit = whyoom_diagnosis::explanation::LimitReport {
+        low_bytes: Some(common::gib(50)),
+        high_bytes: Some(common::gib(50)),
+        source: "argument",
+    };
+    e.devices[0].bound.bytes_to_free = common::gib(36);
+    let out = text(&e, TextOptions::default());
+    assert!(out.contains("Under 512 MiB it could not have run: 369 MiB must go"), "{out}");
+}
+
+#[test]
 fn a_placement_that_refutes_is_named() {
     let mut e = common::story_two();
     let limit = e.devices[0].limit.low_bytes.expect("set");

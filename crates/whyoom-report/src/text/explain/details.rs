@@ -1,8 +1,9 @@
 //! Who held the bytes, what it is not, and the full account of `-v`.
 
+use serde_json::Value;
 use whyoom_diagnosis::explanation::{CategoryBytes, Finding, PeakReport};
 
-use super::{LABEL_COLUMN, remedies::is_healthy};
+use super::{LABEL_COLUMN, reading::is_healthy};
 use crate::{
     number::{count, exact_bytes, plain, plural},
     text::{
@@ -41,7 +42,8 @@ fn shares(view: &View<'_>, categories: &[CategoryBytes]) -> Option<String> {
 pub(super) fn not_the_cause(doc: &mut Doc, view: &View<'_>) {
     const SHOWN: usize = 3;
     let all = &view.device.ruled_out;
-    if all.is_empty() {
+    // That a healthy run is healthy is said by its verdict.
+    if all.is_empty() || (is_healthy(view.device) && !view.options.verbose) {
         return;
     }
     let shown = if view.options.verbose { all.len() } else { SHOWN };
@@ -120,16 +122,21 @@ fn evidence(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
             )],
         );
     }
-    for culprit in &finding.culprits {
-        if culprit.stack.is_empty() {
-            continue;
-        }
+    if let Some(culprit) = finding.culprits.iter().find(|c| !c.stack.is_empty()) {
         let code = view.line_of_code(&culprit.function, &culprit.file, culprit.line);
         doc.paragraph(2, Tone::Plain, &format!("An example stack of {code}, innermost first:"));
         for frame in &culprit.stack {
-            doc.paragraph(4, Tone::Dim, frame);
+            doc.entry(4, &[], 4, &[(Tone::Dim, installed(frame))]);
         }
     }
+}
+
+/// A frame `function (file:line)` with the file of an installed package as it is imported.
+fn installed(frame: &str) -> String {
+    let Some((function, at)) = frame.rsplit_once(" (") else { return frame.to_owned() };
+    let packages = ["site-packages/", "dist-packages/", "site-packages\\", "dist-packages\\"];
+    let file = packages.iter().find_map(|p| at.rsplit_once(p)).map_or(at, |(_, file)| file);
+    format!("{function} ({file}")
 }
 
 fn figures(doc: &mut Doc, view: &View<'_>) {
@@ -179,7 +186,7 @@ fn figures(doc: &mut Doc, view: &View<'_>) {
             Some(s) => s.into(),
         },
     );
-    row("in force", in_force(&device.settings.in_force));
+    row("in force", in_force(view));
     row("allocator modelled", format!("torch {}", device.replay.model));
     if device.replay.events > 0 {
         row("events reproduced", format!("{} of {}", count(device.replay.matched), count(device.replay.events)));
@@ -225,16 +232,30 @@ fn limit(view: &View<'_>) -> String {
     }
 }
 
-/// `max_split_size=134217728, …`, scalars by key.
-fn in_force(value: &serde_json::Value) -> String {
-    let Some(map) = value.as_object() else { return String::new() };
-    let parts: Vec<String> = map
-        .iter()
-        .filter(|(_, v)| !v.is_null())
-        .map(|(k, v)| match v {
-            serde_json::Value::String(s) => format!("{k}={s}"),
-            other => format!("{k}={other}"),
-        })
-        .collect();
+/// `expandable_segments=true, large_segment_size=20.0 MiB`: what is set, by key.
+fn in_force(view: &View<'_>) -> String {
+    let Some(map) = view.device.settings.in_force.as_object() else { return String::new() };
+    let parts: Vec<String> =
+        map.iter().filter_map(|(key, value)| Some(format!("{key}={}", setting(view, value)?))).collect();
     parts.join(", ")
+}
+
+/// A value as text; `None` for what is off.
+fn setting(view: &View<'_>, value: &Value) -> Option<String> {
+    /// Below this a number is a number, from it on a size.
+    const SIZE_FROM: u64 = 1 << 20;
+    match value {
+        Value::Null | Value::Bool(false) => None,
+        Value::String(text) => Some(text.clone()),
+        Value::Number(n) => match n.as_u64() {
+            Some(0) => None,
+            Some(bytes) if bytes >= SIZE_FROM => Some(view.bytes(bytes)),
+            _ => n.as_f64().filter(|f| *f != 0.0).map(|_| n.to_string()),
+        },
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(|i| setting(view, i).unwrap_or_else(|| "0".into())).collect();
+            items.iter().any(|i| i != "0").then(|| format!("[{}]", items.join(" ")))
+        }
+        other => Some(other.to_string()),
+    }
 }

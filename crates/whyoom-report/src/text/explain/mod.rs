@@ -1,8 +1,11 @@
 //! `whyoom explain` as text: the verdict first, then what to do, then the rest.
 
+mod choice;
 mod details;
 mod next;
+mod reading;
 mod remedies;
+mod results;
 mod verdict;
 
 pub(crate) use verdict::divergence;
@@ -73,13 +76,14 @@ fn nothing(doc: &mut Doc, explanation: &Explanation) {
 /// One line per device that is not shown in full.
 fn others(doc: &mut Doc, explanation: &Explanation, devices: &[DeviceReport], options: TextOptions) {
     const SHOWN: usize = 8;
-    const OTHERS_COLUMN: usize = 20;
     if devices.is_empty() {
         return;
     }
     doc.blank();
     doc.paragraph(0, Tone::Heading, "The others, worst first");
     let several = explanation.inputs.len() > 1;
+    let name = |d: &DeviceReport| device_name(d.device, d.rank);
+    let column = 5 + devices.iter().take(SHOWN).map(|d| name(d).chars().count()).max().unwrap_or(0);
     for device in devices.iter().take(SHOWN) {
         let view = View::new(explanation, device, options);
         let verdict = device.findings.first().map_or_else(
@@ -88,12 +92,12 @@ fn others(doc: &mut Doc, explanation: &Explanation, devices: &[DeviceReport], op
         );
         let text = if several {
             // One line for each: the name takes what is left of it.
-            let left = WIDTH.saturating_sub(OTHERS_COLUMN + verdict.chars().count() + 3).max(12);
+            let left = WIDTH.saturating_sub(column + verdict.chars().count() + 3).max(12);
             format!("{verdict} · {}", shorten_middle(view.input_name(device.input), left))
         } else {
             format!("{verdict}, peak reserved {}", view.bytes(device.peak.reserved_bytes))
         };
-        doc.entry(2, &[(Tone::Plain, device_name(device.device, device.rank))], OTHERS_COLUMN, &[(Tone::Plain, text)]);
+        doc.entry(2, &[(Tone::Plain, name(device))], column, &[(Tone::Plain, text)]);
     }
     if devices.len() > SHOWN {
         doc.paragraph(2, Tone::Dim, &format!("and {} more; -v shows all.", count((devices.len() - SHOWN) as u64)));

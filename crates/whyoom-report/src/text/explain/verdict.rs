@@ -5,7 +5,7 @@ use whyoom_diagnosis::explanation::{Culprit, DivergenceReport, Finding, OomRepor
 use crate::{
     number::{count, plural},
     text::{
-        doc::{Doc, Tone, shorten_middle},
+        doc::{Doc, Tone, WIDTH, shorten_middle},
         words::{View, cause_title, confidence, device_name, nth_step, sentence, torch_range},
     },
 };
@@ -14,6 +14,8 @@ use crate::{
 const NAME_COLUMNS: usize = 70;
 /// Where the first line's name begins.
 const NAME_AT: usize = 8;
+/// Where a culprit's line begins.
+const CODE_AT: usize = 20;
 /// Culprits in the short form.
 const CULPRITS: usize = 3;
 
@@ -76,7 +78,7 @@ fn replay_caveat(view: &View<'_>) -> Option<String> {
 pub(crate) fn divergence(d: &DivergenceReport, matched: u64, events: u64) -> String {
     let reason = sentence(&d.likely_reason);
     format!(
-        "{} of {} match; the first that does not is {}. {reason}",
+        "{} of {} match; the first that does not is event {}. {reason}",
         count(matched),
         plural(events, "event", "events"),
         count(d.event)
@@ -96,6 +98,7 @@ pub(super) fn verdict(doc: &mut Doc, view: &View<'_>) {
         &[(Tone::Heading, confidence(first.confidence).into())],
     );
     doc.paragraph(2, Tone::Plain, &first.summary);
+    too_little(doc, view);
     if view.options.numbers.exact_bytes {
         exactly(doc, view, first);
     }
@@ -108,22 +111,35 @@ pub(super) fn verdict(doc: &mut Doc, view: &View<'_>) {
     also(doc, view, rest);
 }
 
+/// A limit that was asked for, under which the recorded run could not have lived.
+fn too_little(doc: &mut Doc, view: &View<'_>) {
+    let (limit, bound) = (&view.device.limit, &view.device.bound);
+    if let (None, Some(given), true) = (&view.device.oom, limit.high_bytes, bound.bytes_to_free > 0) {
+        doc.paragraph(
+            2,
+            Tone::Plain,
+            &format!(
+                "Under {} it could not have run: {} must go, whatever the setting.",
+                view.bytes(given),
+                view.bytes(bound.bytes_to_free)
+            ),
+        );
+    }
+}
+
 /// The figures of the summary, which rounds them, to the byte.
 fn exactly(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
     let mut parts = Vec::new();
     let mut say = |what: &str, bytes: u64| parts.push(format!("{what} {}", view.bytes(bytes)));
-    match &view.device.oom {
-        Some(oom) => {
-            say("request", oom.request_bytes);
-            say("live", oom.live_bytes);
-            say("reserved", oom.reserved_bytes);
-            say("free in its pool", oom.free_in_pool_bytes);
-            say("largest free block", oom.largest_free_block_bytes);
-        }
-        None => {
-            say("peak allocated", view.device.peak.allocated_bytes);
-            say("peak reserved", view.device.peak.reserved_bytes);
-        }
+    if let Some(oom) = &view.device.oom {
+        say("request", oom.request_bytes);
+        say("live", oom.live_bytes);
+        say("reserved", oom.reserved_bytes);
+        say("free in its pool", oom.free_in_pool_bytes);
+        say("largest free block", oom.largest_free_block_bytes);
+    } else {
+        say("peak allocated", view.device.peak.allocated_bytes);
+        say("peak reserved", view.device.peak.reserved_bytes);
     }
     if let Some(growth) = &finding.growth {
         say("kept", finding.bytes_explained);
@@ -200,9 +216,14 @@ fn culprits(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
             (_, false) => "and at",
         };
         let code = view.line_of_code(&culprit.function, &culprit.file, culprit.line);
-        let share =
-            format!("  {} in {}", view.bytes(culprit.bytes), plural(culprit.count, "allocation", "allocations"));
-        doc.entry(2, &[(Tone::Plain, label.into())], 20, &[(Tone::Code, code), (Tone::Plain, share)]);
+        let share = format!("{} in {}", view.bytes(culprit.bytes), plural(culprit.count, "allocation", "allocations"));
+        let label = [(Tone::Plain, label.into())];
+        if CODE_AT + code.chars().count() + 2 + share.chars().count() <= WIDTH {
+            doc.entry(2, &label, CODE_AT, &[(Tone::Code, code), (Tone::Plain, format!("  {share}"))]);
+        } else {
+            doc.entry(2, &label, CODE_AT, &[(Tone::Code, code)]);
+            doc.paragraph(CODE_AT + 2, Tone::Plain, &share);
+        }
     }
 }
 

@@ -1,0 +1,92 @@
+//! How a remedy is to be read: what its outcome means for this device.
+
+use std::cmp::Ordering;
+
+use whyoom_diagnosis::explanation::{Cause, DeviceReport, Remedy, RemedyOutcome, ReplayStatus};
+
+use crate::text::doc::Tone;
+
+/// How a remedy is to be read, beyond its recorded outcome.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// Passes with room.
+    Passes,
+    /// Passes with next to no room, or not in every placement tried.
+    Gamble,
+    /// Would lower what is reserved; nothing failed that it could get past.
+    Lowers,
+    /// Changes nothing, where nothing failed.
+    Same,
+    /// Does not help.
+    Fails,
+    /// Not known.
+    Unverified,
+}
+
+impl Reading {
+    pub(super) fn mark(self) -> (Tone, &'static str) {
+        match self {
+            Self::Passes | Self::Lowers => (Tone::Good, "✓"),
+            Self::Gamble => (Tone::Caution, "~"),
+            Self::Fails => (Tone::Bad, "✗"),
+            Self::Same => (Tone::Plain, "="),
+            Self::Unverified => (Tone::Caution, "?"),
+        }
+    }
+}
+
+/// How `remedy` is to be read for `device`.
+pub(super) fn reading(device: &DeviceReport, remedy: &Remedy) -> Reading {
+    if device.replay.status == ReplayStatus::Diverged && remedy.basis.contains("replay") {
+        return Reading::Unverified;
+    }
+    let failed = device.oom.is_some();
+    let is_asked = is_limit_asked(device);
+    match remedy.outcome {
+        RemedyOutcome::NotVerified => Reading::Unverified,
+        RemedyOutcome::Worse if is_asked && remedy.first_failure.is_none() => passing(device, remedy),
+        RemedyOutcome::Fails | RemedyOutcome::Worse => Reading::Fails,
+        RemedyOutcome::NoChange if failed => Reading::Fails,
+        RemedyOutcome::NoChange if is_asked && remedy.first_failure.is_none() => passing(device, remedy),
+        RemedyOutcome::NoChange => Reading::Same,
+        RemedyOutcome::Passes if failed || is_asked => passing(device, remedy),
+        RemedyOutcome::Passes => match remedy.peak_reserved_bytes.map(|p| p.cmp(&device.peak.reserved_bytes)) {
+            Some(Ordering::Less) => Reading::Lowers,
+            Some(Ordering::Equal) => Reading::Same,
+            Some(Ordering::Greater) => Reading::Fails,
+            None => Reading::Passes,
+        },
+    }
+}
+
+fn passing(device: &DeviceReport, remedy: &Remedy) -> Reading {
+    if is_gamble(device, remedy) { Reading::Gamble } else { Reading::Passes }
+}
+
+/// Whether the question is if a run that did not fail would live under a limit that was given.
+pub(super) fn is_limit_asked(device: &DeviceReport) -> bool {
+    device.oom.is_none() && device.limit.source == "argument" && device.limit.low_bytes.is_some()
+}
+
+/// Bytes left under the limit's low end by the least favourable placement tried.
+pub(super) fn spare(device: &DeviceReport, remedy: &Remedy) -> Option<u64> {
+    let headroom = remedy.headroom_bytes?;
+    let worst = match (device.limit.low_bytes, remedy.peak_reserved_range) {
+        (Some(limit), Some((_, high))) => limit.saturating_sub(high),
+        _ => headroom,
+    };
+    Some(headroom.min(worst))
+}
+
+/// Whether less than half a percent of the limit is left: the next library update decides.
+fn is_gamble(device: &DeviceReport, remedy: &Remedy) -> bool {
+    match (spare(device, remedy), device.limit.low_bytes) {
+        (Some(spare), Some(limit)) => u128::from(spare) * 200 < u128::from(limit),
+        _ => false,
+    }
+}
+
+/// Whether the verdict is that nothing is wrong.
+pub(super) fn is_healthy(device: &DeviceReport) -> bool {
+    device.findings.first().is_some_and(|f| f.cause == Cause::Healthy)
+}
