@@ -98,6 +98,16 @@ impl Allocator {
         self.release_cached(driver);
     }
 
+    /// Gives back the free memory of private pool `pool` alone, small then large, as the end of a `MemPool` does.
+    ///
+    /// Blocks of the pool that wait for other streams are left to the caller.
+    pub fn release_private_pool<D: Driver>(&mut self, driver: &mut D, pool: u16) {
+        if pool != 0 {
+            self.release_pool(driver, 2 * pool as usize);
+            self.release_pool(driver, 2 * pool as usize + 1);
+        }
+    }
+
     fn synchronise<D: Driver>(&mut self, driver: &mut D) {
         self.stats.synchronisations += 1;
         driver.synchronise();

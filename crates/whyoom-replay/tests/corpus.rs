@@ -49,7 +49,7 @@ fn replays_exactly(dir: &Path) {
         for device in &snapshot.devices {
             let trace = Trace::new(&snapshot, device);
             let done = replay_recorded(&trace, RecordedOptions { model: Model::default(), settings: &settings });
-            let is_exact = done.matched == done.events && done.final_state.is_none_or(|f| f.differing_blocks == 0);
+            let is_exact = done.is_exact();
             events += done.events;
             if is_exact {
                 exact += 1;
@@ -249,7 +249,7 @@ fn replays_without_beginning(dir: &Path) {
             let trace = Trace::new(&cut, &cut.devices[0]);
             let done = replay_recorded(&trace, RecordedOptions { model: Model::default(), settings: &settings });
             total += 1;
-            if done.matched == done.events && done.final_state.is_none_or(|f| f.differing_blocks == 0) {
+            if done.is_exact() {
                 exact += 1;
             } else {
                 report += &format!(

@@ -33,7 +33,7 @@ pub(super) fn propose(case: &Case<'_>) -> Vec<Proposal> {
 fn without(program: &Program, allocations: &[u32]) -> Program {
     let is_dropped = |op: &Op| match *op {
         Op::Malloc(id) | Op::Free(id) | Op::Drop(id) | Op::Complete(id) => allocations.binary_search(&id).is_ok(),
-        Op::Failed(_) | Op::EmptyCache | Op::PoolFreeable(_) => false,
+        Op::Failed(_) | Op::EmptyCache | Op::PoolFreeable(_) | Op::ReleasePool(_) => false,
     };
     let mut new = program.clone();
     (new.ops, new.op_event) =

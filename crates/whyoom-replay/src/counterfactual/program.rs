@@ -19,6 +19,8 @@ pub enum Op {
     EmptyCache,
     /// Private pool `n` is no longer used by anybody.
     PoolFreeable(u16),
+    /// Private pool `n` gives back its free memory (its `MemPool` object ended).
+    ReleasePool(u16),
 }
 
 /// Size, stream and pool of a request.
@@ -84,7 +86,7 @@ impl Program {
                 Op::Free(_) | Op::Drop(_) => {
                     self.requests_before_first_free.get_or_insert(ordinal);
                 }
-                Op::Complete(_) | Op::EmptyCache | Op::PoolFreeable(_) => {}
+                Op::Complete(_) | Op::EmptyCache | Op::PoolFreeable(_) | Op::ReleasePool(_) => {}
             }
             if self.first_workspace_request.is_some() && self.requests_before_first_free.is_some() {
                 break;

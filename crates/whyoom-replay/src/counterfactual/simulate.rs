@@ -227,6 +227,7 @@ impl<'a> Simulation<'a> {
                     }
                 }
                 Op::PoolFreeable(pool) => self.allocator.make_pool_freeable(pool),
+                Op::ReleasePool(pool) => self.allocator.release_private_pool(&mut self.driver, pool),
             }
             if last_event != u32::MAX && program.op_event[k] >= last_event {
                 reached_end = k + 1 == program.ops.len();

@@ -76,9 +76,33 @@ impl Run<'_> {
         for i in from..from + completions {
             self.complete(i);
         }
-        if from + completions < end {
-            self.empty_cache(from + completions, end, true);
+        let mut at = from + completions;
+        while at < end {
+            // A full release begins with the default pool; the end of a user pool gives back that pool alone.
+            at = match self.allocator.private_pool_at(self.trace.device.events.addr[at]) {
+                Some(pool) if pool != 0 => self.release_private_pool(at, end, pool),
+                _ => {
+                    self.empty_cache(at, end, true);
+                    return;
+                }
+            };
         }
+    }
+
+    fn release_private_pool(&mut self, from: usize, end: usize, pool: u16) -> usize {
+        self.out.program.push(Op::ReleasePool(pool), from);
+        self.driver.begin(from, end);
+        self.allocator.release_private_pool(&mut self.driver, pool);
+        let cursor = self.driver.cursor;
+        if let Some(m) = self.driver.mismatch.take() {
+            self.diverge(m.event, m.simulated, end);
+            return end;
+        }
+        if cursor == from {
+            self.diverge(from, "no such release".to_owned(), end);
+            return end;
+        }
+        cursor
     }
 
     /// Returns how far the recorded events were consumed.

@@ -56,7 +56,7 @@ impl<'a> RecordedDriver<'a> {
         match self.next() {
             Some((a, addr, size)) if a == action && size == bytes && address.is_none_or(|w| w == addr) => {
                 self.cursor += 1;
-                self.matched += 1;
+                self.matched += u64::from(self.mismatch.is_none());
                 Some(addr)
             }
             _ => {

@@ -90,6 +90,15 @@ pub struct Recorded {
     pub rebuild_conflicts: u64,
 }
 
+impl Recorded {
+    /// Every event and the final blocks are reproduced.
+    pub fn is_exact(&self) -> bool {
+        self.first_divergence.is_none()
+            && self.matched == self.events
+            && self.final_state.is_none_or(|f| f.differing_blocks == 0)
+    }
+}
+
 /// How the recorded run is to be read.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordedOptions<'s> {
