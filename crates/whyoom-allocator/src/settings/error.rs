@@ -21,7 +21,8 @@ pub struct SettingsError {
 }
 
 /// Kinds of [`SettingsError`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum SettingsErrorKind {
     /// No key of this release.
     UnknownKey,

@@ -20,7 +20,8 @@ impl fmt::Display for SettingsWarning {
 }
 
 /// Kinds of [`SettingsWarning`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum WarningCode {
     /// The item does nothing: no colon, or nothing behind it (1.13).
     ItemIgnored,
