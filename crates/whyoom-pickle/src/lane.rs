@@ -166,10 +166,13 @@ fn other_value<'a, S: Sink>(
     lists: &mut ListCache<'a>,
 ) -> Result<Option<Value>, ErrorKind> {
     match cursor.peek() {
-        Some(op::SHORT_BINUNICODE) => {
+        Some(opcode @ (op::SHORT_BINUNICODE | op::BINUNICODE)) => {
             let mut after = *cursor;
             after.skip(1);
-            let len = after.byte("SHORT_BINUNICODE")?;
+            let len = match opcode {
+                op::SHORT_BINUNICODE => u32::from(after.byte("SHORT_BINUNICODE")?),
+                _ => u32::from_le_bytes(after.array("BINUNICODE")?),
+            };
             let text = Ref::new(crate::Kind::TEXT, sink.text(after.bytes(u64::from(len), "a text")?)?);
             let is_memoized = after.peek() == Some(op::MEMOIZE);
             let slot = memoize(&mut after, memo, text)?;

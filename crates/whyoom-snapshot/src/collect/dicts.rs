@@ -54,7 +54,7 @@ impl Collector {
     }
 
     pub(super) fn extend_dict(&mut self, target: Ref, items: &[Value]) -> Result<Ref, Refusal> {
-        let keep = self.may_keep(items.len() / 2 + 1);
+        let keep = self.may_keep(items.len() / 2 + usize::from(target.kind == Kind::EMPTY_DICT));
         let pairs = items.chunks_exact(2).map(|kv| (kv[0], kv[1])).take(if keep { usize::MAX } else { 0 });
         match target.kind {
             Kind::EMPTY_DICT if !keep => Ok(target),

@@ -33,18 +33,26 @@ impl Collector {
         }
         let items = std::mem::take(&mut list.items);
         let mut frames = Vec::with_capacity(items.len());
+        let mut texts = 0;
         for item in &items {
             match self.settle(*item).ok().and_then(Value::as_ref) {
                 Some(Ref { kind: kind::FRAME, index }) => frames.push(FrameId(index)),
                 Some(Ref { kind: Kind::TEXT, index }) => {
+                    texts += 1;
                     frames.push(self.stacks.frame(Frame { function: StrId(index), file: StrId(0), line: 0 }));
                 }
                 _ => {}
             }
         }
-        let stack = Some(self.stacks.stack(frames.into_iter()));
+        let stack = Some(self.sequences.intern(&frames, &mut self.stacks));
         let list = self.lists.get_mut(at as usize)?;
-        (list.items, list.stack) = (items, stack);
+        list.stack = stack;
+        if texts > 0 {
+            list.items = items;
+        } else {
+            // The stack says it all.
+            self.plain_left += items.len();
+        }
         stack
     }
 

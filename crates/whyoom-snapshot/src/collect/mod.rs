@@ -46,8 +46,9 @@ pub(crate) mod kind {
     pub(crate) const LIST: Kind = Kind(Kind::FIRST_FREE.0 + 10);
 }
 
-/// Values of dicts and lists without a known meaning that are kept; a wrapper's own data beyond that is dropped.
-const PLAIN_VALUES: usize = 1 << 20;
+/// Values of dicts and lists without a known meaning that are kept, beside one for every 16 bytes of input; a
+/// wrapper's own data beyond that is dropped.
+const PLAIN_VALUES: usize = 1 << 18;
 /// Bytes of a file for one trace entry, roughly, if it holds little else. Room for entries that never come is not used
 /// and costs no memory.
 const BYTES_PER_EVENT: usize = 96;
@@ -127,7 +128,7 @@ impl Collector {
             lists: Vec::new(),
             pairs: Distinct::starting_with((0, 0)),
             events_to_come: input_bytes / BYTES_PER_EVENT,
-            plain_left: PLAIN_VALUES,
+            plain_left: PLAIN_VALUES + input_bytes / 16,
             streams: Distinct::starting_with(0),
             pools: Distinct::starting_with((0, 0)),
             last_pool: (0, PoolRef::DEFAULT),
