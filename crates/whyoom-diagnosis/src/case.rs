@@ -1,5 +1,6 @@
 //! Everything known of one device when its causes are judged.
 
+use crate::LimitChoice;
 use crate::in_force::InForce;
 use crate::limit::Limit;
 use crate::remedies::Tried;
@@ -32,7 +33,10 @@ pub(crate) struct Case<'a> {
     pub(crate) ledger: Ledger<'a>,
     pub(crate) recorded: &'a Recorded,
     pub(crate) in_force: &'a InForce,
+    /// The limit that remedies are tried under: the one given, else the inferred one.
     pub(crate) limit: Limit,
+    /// The limit that was in effect when the recording was made: the one given where the recording allows it.
+    pub(crate) in_effect: Limit,
     /// The model reproduces the recording.
     pub(crate) is_exact: bool,
     pub(crate) failing: Option<Failing>,
@@ -47,7 +51,7 @@ impl<'a> Case<'a> {
         ledger: Ledger<'a>,
         recorded: &'a Recorded,
         in_force: &'a InForce,
-        limit: Limit,
+        given: Option<LimitChoice>,
         is_exact: bool,
     ) -> Self {
         let failing = recorded.failures.last().map(|&state| {
@@ -63,7 +67,8 @@ impl<'a> Case<'a> {
             Some(f) => growth::find(&ledger, f.state.event as u32),
             None => Self::growth_without_failure(&ledger),
         };
-        Self { ledger, recorded, in_force, limit, is_exact, failing, growth, tried: Tried::default() }
+        let (limit, in_effect) = (Limit::new(Some(recorded.limit), given), Limit::in_effect(recorded.limit, given));
+        Self { ledger, recorded, in_force, limit, in_effect, is_exact, failing, growth, tried: Tried::default() }
     }
 
     /// At the last request of the program (what follows is its end, where lists go out of scope), or at the end of

@@ -6,7 +6,6 @@ use crate::explanation::{
     SettingsReport, StepsReport,
 };
 use crate::in_force::{self, InForce};
-use crate::limit::Limit;
 use crate::tables::ledger::Ledger;
 use crate::tables::place;
 use crate::{ExplainOptions, bound, categories, causes, remedies, state_only};
@@ -25,9 +24,8 @@ pub(crate) fn explain(snapshot: &Snapshot, device: &Device, options: &ExplainOpt
     let trace = Trace::new(snapshot, device);
     let recorded = replay_recorded(&trace, RecordedOptions { model, settings: &in_force.settings });
     let replay = replay_report(&trace, &recorded, &in_force, release);
-    let limit = Limit::new(Some(recorded.limit), options.limit);
     let ledger = Ledger::new(&trace, &recorded);
-    let mut case = Case::new(ledger, &recorded, &in_force, limit, replay.status == ReplayStatus::Exact);
+    let mut case = Case::new(ledger, &recorded, &in_force, options.limit, replay.status == ReplayStatus::Exact);
     case.tried = remedies::try_them(&case, model);
     let verdict = causes::judge(&case);
     DeviceReport {

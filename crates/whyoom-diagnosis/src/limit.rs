@@ -33,6 +33,20 @@ impl Limit {
         }
     }
 
+    /// The limit while recording: `given` if it lies in the inferred interval. A larger or smaller one is a question
+    /// about another run, and does not change why this one failed.
+    pub(crate) fn in_effect(inferred: LimitInterval, given: Option<LimitChoice>) -> Self {
+        let own = Self::new(Some(inferred), None);
+        let is_possible = match (given, own.low, own.high) {
+            (Some(LimitChoice::Bytes(bytes)), low, high) => {
+                low.is_none_or(|l| bytes >= l) && high.is_none_or(|h| bytes <= h)
+            }
+            (Some(LimitChoice::None), _, high) => high.is_none(),
+            (None, ..) => false,
+        };
+        if is_possible { Self::new(Some(inferred), given) } else { own }
+    }
+
     fn inferred(interval: &LimitInterval, kind: LimitKind) -> Option<Self> {
         let low = interval.safe()?;
         let source = match interval.source {
@@ -86,5 +100,16 @@ mod tests {
             limit(Some(900 << 20), Some(GIB)).in_words().as_deref(),
             Some("a limit between 900 MiB and 1.00 GiB")
         );
+    }
+
+    #[test]
+    fn a_limit_that_the_recording_contradicts_was_not_in_effect() {
+        let seen =
+            LimitInterval { low: 8 * GIB, high: Some(9 * GIB), source: LimitSource::Fraction, is_inconsistent: false };
+        let source = |given| Limit::in_effect(seen, given).source;
+        assert_eq!(source(Some(LimitChoice::Bytes(8 * GIB + 1))), "argument");
+        assert_eq!(source(Some(LimitChoice::Bytes(40 * GIB))), "fraction");
+        assert_eq!(source(Some(LimitChoice::None)), "fraction");
+        assert_eq!(Limit::new(Some(seen), Some(LimitChoice::Bytes(40 * GIB))).low, Some(40 * GIB));
     }
 }

@@ -91,17 +91,22 @@ impl Recording {
     }
 
     /// The stack of `place`: `12` is line 12 of the program, `12>5` line 5 of a model called there, `12!` the optimizer
-    /// called there, and the empty text autograd's own thread.
+    /// called there, `12@` a module moved to the device there, and the empty text autograd's own thread.
     fn stack(&mut self, place: &str) -> StackId {
         if place.is_empty() {
             return StackId::EMPTY;
         }
         let number = |text: &str| text.parse::<u32>().expect("a line number");
         let (line, inner) = place.split_once('>').map_or((place, None), |(l, i)| (l, Some(i)));
-        let mut frames =
-            vec![("/work/train.py", "<module>", 1), ("/work/train.py", "main", number(line.trim_end_matches('!')))];
+        let mut frames = vec![
+            ("/work/train.py", "<module>", 1),
+            ("/work/train.py", "main", number(line.trim_end_matches(['!', '@']))),
+        ];
         if line.ends_with('!') {
             frames.push((OPTIMIZER, "step", 200));
+        }
+        if line.ends_with('@') {
+            frames.push((MODULE, "_apply", 965));
         }
         if let Some(inner) = inner {
             frames.extend([(MODULE, "_call_impl", 1790), ("/work/net.py", "forward", number(inner))]);

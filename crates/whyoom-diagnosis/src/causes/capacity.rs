@@ -25,12 +25,12 @@ use std::fmt::Write as _;
 
 pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     let failing = case.failing.as_ref()?;
-    let high = case.limit.high?;
+    let high = case.in_effect.high?;
     let state = &failing.state;
     let needed = failing.needed();
     let missing = needed.saturating_sub(high);
     let confidence = if missing > 0 { Confidence::Proven } else { Confidence::Strong };
-    let limit = case.limit.in_words().unwrap_or_default();
+    let limit = case.in_effect.in_words().unwrap_or_default();
     let event = state.event as u32;
     let mut summary = format!(
         "A request for {} failed with {} live under {limit}: together they need {}.",
@@ -74,7 +74,7 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
 /// Why it is not capacity, if that can be said.
 pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
     let failing = case.failing.as_ref()?;
-    let low = case.limit.low?;
+    let low = case.in_effect.low?;
     let room = low.checked_sub(failing.needed())?;
     Some(format!("a compact layout needs {} and leaves {}", words::bytes(failing.needed()), words::bytes(room)))
 }

@@ -37,7 +37,7 @@ const MATTERS: u64 = 1 << 30;
 
 /// How sure it is that the request fits: `None` if it does not.
 pub(crate) fn fits(case: &Case<'_>, failing: &Failing) -> Option<Confidence> {
-    let (low, high) = (case.limit.low?, case.limit.high?);
+    let (low, high) = (case.in_effect.low?, case.in_effect.high?);
     let needed = failing.needed();
     if needed <= low {
         return Some(Confidence::Proven);
@@ -74,7 +74,7 @@ fn at_failure(case: &Case<'_>, failing: &Failing) -> Option<Finding> {
             words::bytes(free.largest)
         )
     };
-    let limit = case.limit.in_words().map(|l| format!(" under {l}")).unwrap_or_default();
+    let limit = case.in_effect.in_words().map(|l| format!(" under {l}")).unwrap_or_default();
     let fits = if confidence == Confidence::Proven { "It fits" } else { "It should fit" };
     let summary = format!(
         "A request for {request} failed with {} live{limit}. {fits} ({needed}); the layout does not: {layout}.",
@@ -190,7 +190,7 @@ fn without_failure(case: &Case<'_>) -> Option<Finding> {
 pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
     match &case.failing {
         Some(failing) => {
-            let missing = failing.needed().checked_sub(case.limit.high?).filter(|&m| m > 0)?;
+            let missing = failing.needed().checked_sub(case.in_effect.high?).filter(|&m| m > 0)?;
             Some(format!("a compact layout would still lack {}", words::bytes(missing)))
         }
         None => Some(format!(

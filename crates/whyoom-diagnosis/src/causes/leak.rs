@@ -43,7 +43,7 @@ const NEGLIGIBLE_CALLS: u64 = 100_000;
 /// Whether growth at this rate can matter: measured against what the run needs anyhow, or what is left to the limit.
 pub(crate) fn is_material(case: &Case<'_>, growth: &Growth) -> bool {
     let rest = case.ledger.peak_live.saturating_sub(growth.bytes);
-    let room = match (case.limit.high, &case.failing) {
+    let room = match (case.in_effect.high, &case.failing) {
         (Some(high), Some(failing)) => high.saturating_sub(failing.needed()).max(growth.bytes),
         (Some(high), None) => high.saturating_sub(case.ledger.peak_live).max(1),
         _ => rest.max(1),
@@ -61,7 +61,7 @@ pub(crate) fn decides(case: &Case<'_>) -> bool {
     let (Some(growth), Some(failing)) = (case.growth.as_ref().filter(|g| is_material(case, g)), &case.failing) else {
         return false;
     };
-    let Some(high) = case.limit.high else { return true };
+    let Some(high) = case.in_effect.high else { return true };
     let needed = failing.needed();
     let fits_without = needed.saturating_sub(growth.bytes) <= high;
     let lost_by_layout = high.saturating_sub(needed);
@@ -88,7 +88,7 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     if !growth.is_going_on {
         summary.push_str(" That line does not run any more, and they are still there.");
     }
-    if case.failing.is_some_and(|f| decides(case) && case.limit.high.is_some_and(|high| f.needed() <= high)) {
+    if case.failing.is_some_and(|f| decides(case) && case.in_effect.high.is_some_and(|high| f.needed() <= high)) {
         summary.push_str(" The request would fit beside it in a compact layout, but not for long.");
     }
     let may_be_one_step = growth.is_graph == Some(true) && !ledger.has_backward_before(growth.event);
@@ -177,7 +177,7 @@ fn confidence(case: &Case<'_>, growth: &Growth) -> Confidence {
 
 /// Executions until it would fail again if this request had passed.
 fn dies_again(case: &Case<'_>, growth: &Growth) -> Option<u64> {
-    let high = case.limit.high?;
+    let high = case.in_effect.high?;
     let needed = case.failing?.needed();
     growth.is_going_on.then(|| high.saturating_sub(needed) / growth.bytes_per_call.max(1))
 }
@@ -361,6 +361,18 @@ mod tests {
         let report = r.explain();
         assert_eq!(report.findings[0].cause, Cause::Healthy);
         assert!(report.findings[0].summary.contains("512 B"), "{}", report.findings[0].summary);
+    }
+
+    #[test]
+    fn a_model_that_does_not_fit_is_none() {
+        let mut r = Recording::new(Some(100 * MIB));
+        while r.try_alloc("5@", 4 * MIB).is_some()
+            && r.try_alloc("6", 4 * MIB).is_some()
+            && r.try_alloc("7@", 4 * MIB).is_some()
+        {}
+        let report = r.explain();
+        let leaked = report.findings.iter().filter(|f| f.cause == Cause::Leak).map(|f| f.bytes_explained).sum::<u64>();
+        assert!(leaked <= 40 * MIB, "what line 6 keeps at most");
     }
 
     #[test]

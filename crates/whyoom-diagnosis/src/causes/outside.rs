@@ -29,7 +29,7 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     let now = failing.state.reserved.saturating_add(failing.state.device_free);
     let gone = limit.low.checked_sub(now).filter(|&g| g > 0)?;
     let would_have_fitted = failing.needed() <= limit.low && failing.needed() > now;
-    if limit.source != LimitSource::Card || !would_have_fitted || case.limit.source == "argument" {
+    if limit.source != LimitSource::Card || !would_have_fitted {
         return None;
     }
     let event = failing.state.event as u32;

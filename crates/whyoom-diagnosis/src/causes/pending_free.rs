@@ -31,8 +31,8 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     if let Some(failing) = &case.failing {
         let state = &failing.state;
         let pending = state.active.saturating_sub(state.allocated);
-        let fits_without = state.allocated.saturating_add(state.request_bytes) <= case.limit.low?;
-        if pending == 0 || !fits_without || failing.needed() <= case.limit.high? {
+        let fits_without = state.allocated.saturating_add(state.request_bytes) <= case.in_effect.low?;
+        if pending == 0 || !fits_without || failing.needed() <= case.in_effect.high? {
             return None;
         }
         let summary = format!(

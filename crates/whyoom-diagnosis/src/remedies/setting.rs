@@ -15,6 +15,7 @@
 use super::Proposal;
 use crate::case::Case;
 use whyoom_allocator::{Release, Settings, settings};
+use whyoom_snapshot::FrameId;
 
 /// Id of the defaults, tried where other settings are in force.
 pub(super) const DEFAULT_ID: &str = "setting/default";
@@ -89,14 +90,24 @@ pub(super) fn propose(case: &Case<'_>, release: Release) -> Vec<Proposal> {
     let more = MORE_STRINGS.iter().filter(|_| is_short);
     for &text in STRINGS.iter().chain(more) {
         if let Ok(parsed) = settings::parse(text, release) {
-            let note = parsed.settings.expandable_segments.then(|| incompatibility(release)).flatten();
+            let note = parsed.settings.expandable_segments.then(|| incompatibility(case, release)).flatten();
             push(format!("setting/{text}"), text, parsed.settings, note);
         }
     }
     proposals
 }
 
-fn incompatibility(release: Release) -> Option<String> {
+fn incompatibility(case: &Case<'_>, release: Release) -> Option<String> {
+    if is_windows(case) {
+        return Some("not available on Windows, where this was recorded".to_owned());
+    }
     (!release.at_least(2, 5))
         .then(|| "up to torch 2.4 such tensors cannot be shared between processes (CUDA IPC)".to_owned())
+}
+
+/// Whether the files of the frames lie on a Windows drive.
+fn is_windows(case: &Case<'_>) -> bool {
+    let snapshot = case.ledger.trace.snapshot;
+    let frames = (0..).map_while(|id| snapshot.stacks.frame(FrameId(id)));
+    frames.map(|f| snapshot.strings.get(f.file)).any(|file| file.get(1..3) == Some(":\\"))
 }

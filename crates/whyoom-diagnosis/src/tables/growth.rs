@@ -6,13 +6,14 @@
 //!
 //! - warm-up (optimizer state, workspaces) has survivors of the first executions only;
 //! - a saw-tooth, a queue of fixed length, and the activations of the step in progress, of the last ones only;
+//! - a model that is built has survivors of lines that no step of the program lies between;
 //! - what CUDA graphs captured is kept by their pools and left out;
 //! - a buffer that has filled has none of late, though its line runs on, or the line does not run any more.
 
 use super::ledger::Ledger;
 use super::total;
 use hashbrown::HashMap;
-use whyoom_replay::NONE;
+use whyoom_replay::{NONE, StepSource};
 use whyoom_snapshot::StackId;
 
 /// Survivors from fewer executions are not "many".
@@ -84,10 +85,10 @@ pub(crate) fn find(ledger: &Ledger<'_>, event: u32) -> Option<Growth> {
             kind.runs.push(run);
         }
     }
-    kinds.retain(|_, kind| {
-        kind.runs.sort_unstable();
-        kind.runs.dedup();
-        kind.runs.len() >= MIN_CALLS
+    kinds.retain(|kind, survivors| {
+        survivors.runs.sort_unstable();
+        survivors.runs.dedup();
+        survivors.runs.len() >= MIN_CALLS && !is_construction(ledger, *kind, &survivors.runs)
     });
     if kinds.is_empty() {
         return None;
@@ -110,6 +111,19 @@ fn kind_of(ledger: &Ledger<'_>, id: u32, run: u32) -> Kind {
     } else {
         Kind::Stack(stack.0)
     }
+}
+
+/// Whether it is the building of a model: modules that are moved to the device one after the other, with no steps of a
+/// program between them.
+fn is_construction(ledger: &Ledger<'_>, kind: Kind, runs: &[u32]) -> bool {
+    let Kind::Stack(stack) = kind else { return false };
+    if !ledger.shapes.of(StackId(stack)).in_module_setup {
+        return false;
+    }
+    let step = |run: &u32| ledger.steps.of(ledger.runs.runs[*run as usize].event);
+    let mut steps: Vec<Option<u64>> = runs.iter().map(step).collect();
+    steps.dedup();
+    ledger.steps.source != StepSource::Annotations || steps.len() < MIN_CALLS
 }
 
 /// Fills in all executions that allocated each kind before `event`, the one in progress apart.

@@ -171,3 +171,78 @@ impl Level {
         self.peak - self.floor
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{MIB, Recording};
+
+    #[test]
+    fn rounds_of_call_sites_are_steps_where_no_optimizer_steps() {
+        let mut r = Recording::new(None);
+        r.alloc("3", 8 * MIB);
+        for _ in 0..10 {
+            let x = r.alloc("10", MIB);
+            let y = r.alloc("11>5", 4 * MIB);
+            let z = r.alloc("12", MIB);
+            r.free_all("13", [x, y, z]);
+        }
+        let report = r.explain();
+        assert_eq!((report.steps.count, report.steps.source), (10, "period"));
+    }
+
+    #[test]
+    fn layers_and_irregular_caches_are_no_steps() {
+        // Ten layers inside one call, and a cache that is thrown away now and then.
+        let mut r = Recording::new(None);
+        for layer in 0..10 {
+            let x = r.alloc("11>5", 4 * MIB);
+            let y = r.alloc("11>6", 4 * MIB);
+            r.free("11>6", if layer % 2 == 0 { x } else { y });
+        }
+        assert_eq!(r.explain().steps.source, "none");
+        let mut r = Recording::new(None);
+        let mut cache = r.alloc("9", MIB);
+        for length in [3, 17, 5, 40, 9, 26, 2, 33] {
+            for _ in 0..length {
+                let longer = r.alloc("10", MIB);
+                r.free("10", std::mem::replace(&mut cache, longer));
+            }
+            let fresh = r.alloc("12", MIB);
+            r.free("12", std::mem::replace(&mut cache, fresh));
+        }
+        assert_eq!(r.explain().steps.source, "none");
+    }
+
+    #[test]
+    fn optimizers_that_step_together_make_one_step() {
+        let mut r = Recording::new(None);
+        for _ in 0..6 {
+            r.train_step(8 * MIB);
+            let scratch = r.alloc("15!", 2 * MIB);
+            r.free("15!", scratch);
+            r.step();
+        }
+        assert_eq!(r.explain().steps.count, 6);
+    }
+
+    #[test]
+    fn the_cache_is_emptied_before_the_next_steps_first_request() {
+        let mut r = Recording::new(None);
+        for _ in 0..6 {
+            r.train_step(8 * MIB);
+        }
+        let snapshot = r.finish();
+        let trace = whyoom_replay::Trace::new(&snapshot, &snapshot.devices[0]);
+        let settings = whyoom_allocator::Settings::default();
+        let options = whyoom_replay::RecordedOptions { model: whyoom_allocator::Model::default(), settings: &settings };
+        let recorded = whyoom_replay::replay_recorded(&trace, options);
+        let steps = whyoom_replay::Steps::find(&trace);
+        let positions = steps.empty_cache_positions(&recorded.program, 2);
+        // After the second and the fourth step; no request follows the sixth.
+        assert_eq!(positions.len(), 2);
+        for at in positions {
+            assert!(matches!(recorded.program.ops[at], whyoom_replay::Op::Malloc(_)));
+            assert!(matches!(recorded.program.ops[at - 1], whyoom_replay::Op::Free(_)), "gradients are gone by then");
+        }
+    }
+}
