@@ -213,6 +213,8 @@ fn list_of_gets<'a, S: Sink>(
     if cursor.peek() == Some(op::MARK) {
         cursor.skip(1);
         return match gets(cursor) {
+            // The C++ pickler marks empty lists as well.
+            Some([]) => Ok(Some(Ref::EMPTY_LIST)),
             Some(bytes) => lists.find_or_make(bytes, memo, sink).map(Some),
             None => Ok(None),
         };
@@ -243,7 +245,7 @@ fn gets<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     }
     let bytes = start.until(cursor);
     cursor.skip(1);
-    (!bytes.is_empty()).then_some(bytes)
+    Some(bytes)
 }
 
 /// Two integers that `TUPLE2` makes a pair of; `first` was read, the cursor stands behind it.

@@ -3,6 +3,24 @@
 use std::collections::BTreeMap;
 
 /// Counted warnings by code, in code order.
+///
+/// | code | what it says |
+/// |---|---|
+/// | `truncated` | the input is cut or damaged; with the byte offset |
+/// | `damaged_archive` | the compressed file is damaged, but all of the snapshot could be read |
+/// | `trailing_bytes` | something follows the end of the snapshot |
+/// | `wrapped` | the snapshot lies inside other data |
+/// | `several_snapshots` | only the first of several was read |
+/// | `data_dropped` | data beside the snapshot was too large to keep |
+/// | `unknown_key`, `unknown_action`, `unknown_state`, `unknown_stage` | words that no known release writes |
+/// | `host_memory` | pinned host memory is in the file and passed over |
+/// | `from_profile` | the trace was converted from a profile |
+/// | `ring_overflowed` | the file itself says that the trace lost its start |
+/// | `reordered`, `time_jitter`, `times_missing` | a trace whose times run backwards or are missing |
+/// | `segment_sums`, `blocks_not_contiguous` | segments whose blocks do not add up |
+/// | `streams_merged`, `pools_merged` | more distinct streams or pools than an index can tell apart |
+/// | `odd_blocks`, `odd_frames`, `odd_item`, `odd_segments`, `odd_trace` | a value of an unexpected kind was left out |
+/// | `late_items`, `repeated_rows`, `text_repaired` | signs of another writer, or of damage |
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Warnings(BTreeMap<&'static str, Warning>);
 
