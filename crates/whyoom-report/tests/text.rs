@@ -2,6 +2,7 @@
 
 mod common;
 
+use proptest::prelude::any;
 use unicode_width::UnicodeWidthStr;
 use whyoom_diagnosis::explanation::Explanation;
 use whyoom_report::{Numbers, TextOptions, WIDTH, write_explanation, write_replay};
@@ -225,6 +226,42 @@ fn replays() {
             assert!(!options.ascii || out.is_ascii(), "{name}:\n{out}");
             if options == TextOptions::default() {
                 insta::assert_snapshot!(name, out);
+            }
+        }
+    }
+}
+
+/// Columns as a terminal without emoji sequences counts them.
+fn columns(line: &str) -> usize {
+    line.chars().map(|c| unicode_width::UnicodeWidthChar::width(c).unwrap_or(0)).sum()
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_names_keep_to_the_page(
+        summary in any::<String>(),
+        function in any::<String>(),
+        file in any::<String>(),
+        apply in any::<String>(),
+        note in any::<String>(),
+        path in any::<String>(),
+        line in any::<u32>(),
+    ) {
+        let mut e = common::story_two();
+        e.inputs[0].path = path;
+        let device = &mut e.devices[0];
+        device.findings[0].summary = summary;
+        device.findings[0].culprits[0].function = function.clone();
+        device.findings[0].culprits[0].file = file.clone();
+        device.findings[0].culprits[0].line = line;
+        device.findings[0].culprits[0].stack = vec![file.clone(), function];
+        device.remedies[1].apply = apply;
+        device.remedies[1].note = Some(note);
+        device.settings.string = Some(file);
+        for options in variants() {
+            for line in text(&e, options).lines() {
+                proptest::prop_assert!(is_pasted(line) || columns(line) <= WIDTH, "{} columns: {line:?}", columns(line));
+                proptest::prop_assert!(!line.contains(char::is_control), "{line:?}");
             }
         }
     }

@@ -166,6 +166,15 @@ impl Presentation {
         }
     }
 
+    /// Warnings for the files that could not be read, in code order with the others. In text they would say again
+    /// what was already complained of.
+    pub(crate) fn add_failures(&self, warnings: &mut Vec<WarningLine>, failed: Vec<WarningLine>) {
+        if self.json.is_some() {
+            warnings.extend(failed);
+            warnings.sort_by(|a, b| a.code.cmp(&b.code));
+        }
+    }
+
     /// Writes `result` as JSON, or as `text` writes it.
     pub(crate) fn show<T: serde::Serialize>(
         &self,
@@ -178,12 +187,6 @@ impl Presentation {
             None => text(result, self.text, out),
         }
     }
-}
-
-/// Adds the files that could not be read to a result's warnings, which are in code order.
-pub(crate) fn add_failures(warnings: &mut Vec<WarningLine>, failed: Vec<WarningLine>) {
-    warnings.extend(failed);
-    warnings.sort_by(|a, b| a.code.cmp(&b.code));
 }
 
 /// The diagnosis of everything loaded.

@@ -57,10 +57,10 @@ pub(crate) fn run(args: &ReplayArgs, streams: &mut Streams<'_>) -> Exit {
     drop(progress);
 
     let exit = loading.exit();
-    let inputs = loading.inputs.iter().map(describe).collect();
-    pipeline::add_failures(&mut warnings, loading.failed);
-    let result = ReplayResult { schema: ReplayResult::SCHEMA, inputs, warnings, devices };
     let presentation = Presentation::new(&args.output, streams);
+    presentation.add_failures(&mut warnings, loading.failed);
+    let inputs = loading.inputs.iter().map(describe).collect();
+    let result = ReplayResult { schema: ReplayResult::SCHEMA, inputs, warnings, devices };
     streams.print(exit, |out| presentation.show(&result, write_replay, out))
 }
 
