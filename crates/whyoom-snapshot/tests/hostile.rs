@@ -288,6 +288,19 @@ fn list_of_bytes(items: &[u8]) -> Vec<u8> {
 }
 
 #[test]
+fn columns_are_even_though_keys_come_and_go() {
+    let text =
+        br#"{"device_traces": [[{"action": "alloc", "addr": 1}, {"action": "alloc", "time_us": 7, "pool_id": [0, 1]},
+        {"action": "alloc"}, {"action": "alloc", "time_us": 9}, {"action": "alloc", "pool_id": [0, 0]}]]}"#;
+    let snapshot = read(text).expect("a trace is there");
+    let events = &snapshot.devices[0].events;
+    assert_eq!(events.time_us, [0, 7, 7, 9, 9]);
+    let pools: Vec<_> = (0..events.len()).map(|i| events.pool_of(i).index().map(|p| snapshot.pools[p])).collect();
+    assert_eq!(pools, [None, Some((0, 1)), None, None, Some((0, 0))]);
+    assert!(has(&snapshot, "times_missing"));
+}
+
+#[test]
 fn bombs_are_refused() {
     let options = ReadOptions { max_decompressed_bytes: 1 << 20 };
     let zeros = vec![0; 1 << 20];

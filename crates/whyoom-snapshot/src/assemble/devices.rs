@@ -30,6 +30,7 @@ pub(super) fn traces(collector: &mut Collector, traces: Option<Value>, devices: 
         }
     }
     budget.report(collector);
+    collector.even_out();
     let events = std::mem::take(&mut collector.events);
     let whole = 0..events.len() as u32;
     if let [(device, rows)] = wanted.as_slice()

@@ -170,6 +170,17 @@ impl Collector {
         self.warnings.add("times_missing", || format!("trace entries before entry {row} have no time"));
     }
 
+    /// Brings the columns that not every entry has to the length of the others, once all entries are there.
+    pub(crate) fn even_out(&mut self) {
+        let rows = self.events.len();
+        if !self.events.time_us.is_empty() && self.events.time_us.len() < rows {
+            self.fill_times(rows);
+        }
+        if !self.events.pool.is_empty() {
+            self.events.pool.resize(rows, PoolRef::UNKNOWN);
+        }
+    }
+
     #[cold]
     fn other_action(&mut self, row: usize, name: Option<u32>) {
         let name = StrId(name.unwrap_or(0));
