@@ -67,7 +67,10 @@ impl<'a> Case<'a> {
             Some(f) => growth::find(&ledger, f.state.event as u32),
             None => Self::growth_without_failure(&ledger),
         };
-        let (limit, in_effect) = (Limit::new(Some(recorded.limit), given), Limit::in_effect(recorded.limit, given));
+        let mut inferred = recorded.limit;
+        // What is reserved at some time was allowed, whether or not the trace shows how it was obtained.
+        inferred.low = inferred.low.max(ledger.trace.peak_reserved);
+        let (limit, in_effect) = (Limit::new(Some(inferred), given), Limit::in_effect(inferred, given));
         Self { ledger, recorded, in_force, limit, in_effect, is_exact, failing, growth, tried: Tried::default() }
     }
 

@@ -165,7 +165,11 @@ fn without_failure(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let excess = reserved - needed;
-    if excess < MATTERS {
+    // In a trace without beginning only what was reserved anew shows that it is not an earlier need that is cached.
+    let ledger = &case.ledger;
+    let anew =
+        if case.recorded.started_empty { reserved } else { reserved.saturating_sub(ledger.trace.reserved_at_start) };
+    if excess < MATTERS || anew < MATTERS.max(needed) {
         return None;
     }
     let best = case.tried.lowest_peak().unwrap_or(reserved);

@@ -41,7 +41,11 @@ pub(crate) fn find(case: &Case<'_>) -> Finding {
     let (serving, peak) = (words::bytes(reserved), words::bytes(needed));
     parts.push(format!("and {serving} reserved serve a peak of {peak}"));
     let mut summary = parts.join(", ");
-    summary.push_str(". What is cached is not leaked: the allocator hands it out again.");
+    summary.push_str(if case.recorded.started_empty {
+        ". What is cached is not leaked: the allocator hands it out again."
+    } else {
+        " in it. What is cached, from before perhaps, is not leaked: the allocator hands it out again."
+    });
     let mut evidence = vec![
         in_bytes(format!("reserved memory peaks at {}", words::bytes(reserved)), reserved, &[]),
         in_bytes(format!("allocated and pending bytes peak at {}", words::bytes(needed)), needed, &[]),

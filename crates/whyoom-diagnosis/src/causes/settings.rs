@@ -26,7 +26,8 @@ use crate::words;
 const SEVERAL: u64 = 2;
 
 pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
-    if !case.is_exact || leak::decides(case) {
+    // From an empty allocator a program without its beginning passes under almost anything.
+    if !case.is_exact || !case.recorded.started_empty || leak::decides(case) {
         return None;
     }
     let default = case.tried.default_settings()?;
@@ -47,7 +48,7 @@ fn at_failure(case: &Case<'_>, default: &Remedy, string: &str) -> Option<Finding
     let event = failing.state.event as u32;
     let evidence = vec![in_bytes(format!("the defaults pass with {} to spare", words::bytes(room)), room, &[event])];
     let bytes = failing.state.request_bytes;
-    Some(Finding { evidence, ..finding(Cause::Settings, confidence(case, default), summary, bytes) })
+    Some(Finding { evidence, ..finding(Cause::Settings, confidence(default), summary, bytes) })
 }
 
 fn without_failure(case: &Case<'_>, default: &Remedy, string: &str) -> Option<Finding> {
@@ -65,12 +66,11 @@ fn without_failure(case: &Case<'_>, default: &Remedy, string: &str) -> Option<Fi
         in_bytes(format!("{} were reserved", words::bytes(recorded)), recorded, &[]),
         in_bytes(format!("the defaults reserve {}", words::bytes(worst)), worst, &[]),
     ];
-    Some(Finding { evidence, ..finding(Cause::Settings, confidence(case, default), summary, recorded - worst) })
+    Some(Finding { evidence, ..finding(Cause::Settings, confidence(default), summary, recorded - worst) })
 }
 
-fn confidence(case: &Case<'_>, default: &Remedy) -> Confidence {
-    let is_certain = case.recorded.started_empty && !default.tie_sensitive;
-    if is_certain { Confidence::Proven } else { Confidence::Strong }
+fn confidence(default: &Remedy) -> Confidence {
+    if default.tie_sensitive { Confidence::Strong } else { Confidence::Proven }
 }
 
 /// Why it is not the settings, if that can be said.

@@ -60,7 +60,7 @@ pub(crate) fn without_failure(case: &Case<'_>) -> Option<Finding> {
     let live = ledger.sum(&ledger.alive_at(events));
     let made = ledger.made_in_trace();
     // A trace that did not turn over what is live once shows a moment, not a course.
-    if case.recorded.started_empty || ledger.steps.completed() > 0 || made >= live {
+    if case.recorded.started_empty || ledger.steps.completed() > 0 || made >= ledger.peak_live {
         return None;
     }
     let summary = format!(
@@ -68,7 +68,7 @@ pub(crate) fn without_failure(case: &Case<'_>) -> Option<Finding> {
          how it came to be. {} are reserved.",
         words::plural(u64::from(events), "event", "events"),
         words::bytes(made),
-        words::bytes(live.saturating_sub(made)),
+        words::bytes(ledger.peak_live.saturating_sub(made)),
         words::bytes(reserved)
     );
     let evidence = vec![

@@ -84,11 +84,12 @@ pub(crate) fn try_them(case: &Case<'_>, model: Model) -> Tried {
             until,
         })
         .collect();
+    let control_passes = runs::control_passes(case, model, until);
     let tried = runs::run(case, &trials);
     let at_high_end = runs::at_high_end(case, &trials, &tried);
     let mut ranked: Vec<(outcome::Rank, usize, Remedy)> = Vec::with_capacity(proposals.len());
     for (i, ((proposal, tried), high)) in proposals.into_iter().zip(&tried).zip(at_high_end).enumerate() {
-        let remedy = outcome::remedy(case, proposal, tried, high);
+        let remedy = outcome::remedy(case, proposal, tried, high, control_passes);
         ranked.push((outcome::rank(&remedy), i, remedy));
     }
     ranked.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));

@@ -43,12 +43,13 @@ pub(super) fn rank(remedy: &Remedy) -> Rank {
 }
 
 /// What `tried` lets one say of `proposal`. `passes_at_high_end` is its peak reserved at the limit's high end, where it
-/// fails at the low end only.
+/// fails at the low end only; `control_passes` that the recorded settings pass as well in such a replay.
 pub(super) fn remedy(
     case: &Case<'_>,
     proposal: Proposal,
     tried: &whyoom_replay::Tried,
     passes_at_high_end: Option<u64>,
+    control_passes: bool,
 ) -> Remedy {
     let outcome = &tried.outcome;
     let stats = &outcome.stats;
@@ -80,7 +81,12 @@ pub(super) fn remedy(
         notes.push("depends on when other streams finish".to_owned());
     }
     if !case.recorded.started_empty {
-        notes.push("the trace has no beginning, so this is an estimate".to_owned());
+        let note = if control_passes {
+            "from an empty allocator the recorded settings pass too: what lay in memory before the trace decides"
+        } else {
+            "the trace has no beginning, so this is an estimate"
+        };
+        notes.push(note.to_owned());
     }
     if case.limit.low.is_some_and(|low| worst > low) && outcome.first_failure.is_none() {
         // PyTorch compares a cap with the size asked for, and maps whole pages.
@@ -98,7 +104,7 @@ pub(super) fn remedy(
         id: proposal.id,
         kind: proposal.kind,
         apply: proposal.apply,
-        outcome: judge(case, tried, first_failure.as_ref()),
+        outcome: if control_passes { RemedyOutcome::NotVerified } else { judge(case, tried, first_failure.as_ref()) },
         scope: if case.failing.is_some() { "failing_request" } else { "whole_run" },
         basis: if proposal.basis == "exact_replay" && is_estimate { "replay_estimate" } else { proposal.basis },
         peak_reserved_bytes: Some(peak),

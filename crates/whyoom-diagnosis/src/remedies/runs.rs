@@ -5,7 +5,8 @@
 
 use crate::case::Case;
 use rayon::prelude::*;
-use whyoom_replay::{Outcome, Placement, Scenario, Trial, Tried, simulate, try_all};
+use whyoom_allocator::Model;
+use whyoom_replay::{Outcome, Placement, Scenario, Trial, Tried, Until, simulate, try_all};
 
 /// Up to so many program steps over all trials each trial gets the whole ensemble.
 const ALL_STEPS: usize = 6_000_000;
@@ -81,6 +82,25 @@ fn scenario<'s>(trial: &'s Trial<'_>, limit: Option<u64>) -> Scenario<'s> {
         placement: Placement::USUAL,
         until: trial.until,
     }
+}
+
+/// Whether the recorded settings, from an empty allocator, get past the request that failed when recorded. They can where
+/// the trace has no beginning: the layout that was there is missing, and nothing is proved by others passing.
+pub(super) fn control_passes(case: &Case<'_>, model: Model, until: Until) -> bool {
+    if case.recorded.started_empty || case.failing.is_none() {
+        return false;
+    }
+    let settings = super::effective(case, &case.in_force.settings);
+    let scenario = Scenario {
+        model,
+        settings: &settings,
+        limit: case.limit.low,
+        limit_kind: case.limit.kind,
+        start: super::start(case, &settings),
+        placement: Placement::USUAL,
+        until,
+    };
+    simulate(&case.recorded.program, &scenario).first_failure.is_none()
 }
 
 /// Peak reserved at the limit's high end, of what fails at its low end.

@@ -30,7 +30,7 @@ struct Thread {
     root: u32,
     run: u32,
     site: StackId,
-    /// First stack of the run, if it lies outside any module: when it comes again after others, the line runs again.
+    /// First stack of the run that lies outside any module: when it comes again after others, the line runs again.
     head: StackId,
     has_left_head: bool,
 }
@@ -91,9 +91,12 @@ impl Runs {
             (thread.run, thread.site, thread.head, thread.has_left_head) = (new, site, head, false);
             runs.push(Run { site, event });
         } else if is_alloc {
-            if stack != thread.head {
+            if thread.head == StackId::EMPTY {
+                // The run began inside a module, as the first one of a trace without beginning does.
+                (thread.head, thread.has_left_head) = (head, false);
+            } else if stack != thread.head {
                 thread.has_left_head = true;
-            } else if thread.has_left_head && thread.head != StackId::EMPTY {
+            } else if thread.has_left_head {
                 (thread.run, thread.has_left_head) = (new, false);
                 runs.push(Run { site, event });
             }
