@@ -3,9 +3,7 @@
 
 use std::time::Instant;
 use whyoom_allocator::{Model, Release, settings};
-use whyoom_replay::{
-    LimitKind, Placement, RecordedOptions, Scenario, Start, Trace, Until, replay_recorded, simulate,
-};
+use whyoom_replay::{LimitKind, Placement, RecordedOptions, Scenario, Start, Trace, Until, replay_recorded, simulate};
 use whyoom_snapshot::{ReadOptions, read_path};
 
 fn main() {
@@ -27,7 +25,11 @@ fn main() {
         let events = device.events.len() as f64 / 1e6;
         let clock = Instant::now();
         let trace = Trace::new(&snapshot, device);
-        println!("resolve   {:.3} s  {:.1} M events/s", clock.elapsed().as_secs_f64(), events / clock.elapsed().as_secs_f64());
+        println!(
+            "resolve   {:.3} s  {:.1} M events/s",
+            clock.elapsed().as_secs_f64(),
+            events / clock.elapsed().as_secs_f64()
+        );
         let conf = snapshot.settings.as_ref().and_then(|s| s.conf.clone()).unwrap_or_default();
         let in_force = settings::parse(&conf, Release::DEFAULT).unwrap_or_default().settings;
         let clock = Instant::now();

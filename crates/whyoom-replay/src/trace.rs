@@ -87,7 +87,8 @@ impl<'a> Trace<'a> {
             this.reserved_at_start = u64::try_from(-highest.min_level).unwrap_or(0);
             this.starts_empty &= this.reserved_at_start == 0;
         }
-        this.peak_reserved = u64::try_from(i128::from(this.reserved_at_start) + highest.max_level).unwrap_or(0).max(reserved_at_end);
+        this.peak_reserved =
+            u64::try_from(i128::from(this.reserved_at_start) + highest.max_level).unwrap_or(0).max(reserved_at_end);
         this
     }
 

@@ -3,9 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use whyoom_allocator::{Model, Release, Settings, settings};
-use whyoom_replay::{
-    LimitKind, Op, Program, RecordedOptions, Start, Trace, Trial, Until, replay_recorded, try_all,
-};
+use whyoom_replay::{LimitKind, Op, Program, RecordedOptions, Start, Trace, Trial, Until, replay_recorded, try_all};
 use whyoom_snapshot::{ReadOptions, Snapshot, read_path};
 
 /// The recordings of this repository, and those of a wider corpus where `WHYOOM_CORPUS` names one.
@@ -126,11 +124,14 @@ fn outcomes_are_predicted(dir: &Path) {
         let snapshot = read_path(&dir.join(format!("{source}.pickle.xz")), &ReadOptions::default()).expect("readable");
         let recorded_settings = settings_of(&snapshot);
         let trace = Trace::new(&snapshot, &snapshot.devices[0]);
-        let recorded = replay_recorded(&trace, RecordedOptions { model: Model::default(), settings: &recorded_settings });
+        let recorded =
+            replay_recorded(&trace, RecordedOptions { model: Model::default(), settings: &recorded_settings });
         let programs: Vec<Program> = rows
             .iter()
             .map(|row| match row.empty_cache_every {
-                Some(every) => recorded.program.with_empty_cache(&empty_cache_positions(&trace, &recorded.program, every)),
+                Some(every) => {
+                    recorded.program.with_empty_cache(&empty_cache_positions(&trace, &recorded.program, every))
+                }
                 None => recorded.program.clone(),
             })
             .collect();
@@ -138,7 +139,8 @@ fn outcomes_are_predicted(dir: &Path) {
             .iter()
             .zip(&programs)
             .map(|(row, program)| {
-                let failure = row.source_failure.map(|m| recorded.failures.iter().find(|f| f.malloc == m).map(|f| f.event));
+                let failure =
+                    row.source_failure.map(|m| recorded.failures.iter().find(|f| f.malloc == m).map(|f| f.event));
                 Trial {
                     program,
                     model: Model::default(),
@@ -147,7 +149,9 @@ fn outcomes_are_predicted(dir: &Path) {
                     limit_kind: LimitKind::Fraction,
                     start: Start::Cold,
                     until: match failure {
-                        Some(event) => Until::FirstFailureOrEvent(event.expect("the source's failure is in its trace") as u32),
+                        Some(event) => {
+                            Until::FirstFailureOrEvent(event.expect("the source's failure is in its trace") as u32)
+                        }
                         None => Until::FirstFailure,
                     },
                 }

@@ -1,8 +1,8 @@
 //! Many counterfactuals at once, each with a small ensemble of placements.
 
-use super::simulate::{Outcome, Scenario, Start, Until, simulate};
 use super::habit::{LimitKind, Placement};
 use super::program::Program;
+use super::simulate::{Outcome, Scenario, Start, Until, simulate};
 use rayon::prelude::*;
 use whyoom_allocator::{Model, Settings};
 
@@ -65,8 +65,12 @@ pub fn try_all(trials: &[Trial<'_>]) -> Vec<Tried> {
     let wants_ensemble = |t: &Trial<'_>| !t.settings.expandable_segments;
     let steps: usize = trials.iter().filter(|t| wants_ensemble(t)).map(|t| t.program.ops.len()).sum();
     let all = steps.saturating_mul(Placement::ENSEMBLE.len() - 1) <= ENSEMBLE_BUDGET;
-    let passing: usize =
-        trials.iter().zip(&usual).filter(|(t, o)| wants_ensemble(t) && o.first_failure.is_none()).map(|(t, _)| t.program.ops.len()).sum();
+    let passing: usize = trials
+        .iter()
+        .zip(&usual)
+        .filter(|(t, o)| wants_ensemble(t) && o.first_failure.is_none())
+        .map(|(t, _)| t.program.ops.len())
+        .sum();
     let others = if all {
         Placement::ENSEMBLE.len() - 1
     } else {

@@ -154,7 +154,8 @@ impl Run<'_> {
         self.forget_synchronised(at);
         self.requests_seen += 1;
         let op = if is_failure {
-            self.out.program.failed.push(ProgramRequest { bytes: request.bytes, stream: request.stream, pool: request.pool });
+            let bytes = self.unrounded(request.bytes);
+            self.out.program.failed.push(ProgramRequest { bytes, stream: request.stream, pool: request.pool });
             Op::Failed((self.out.program.failed.len() - 1) as u32)
         } else {
             Op::Malloc(id)
@@ -168,14 +169,16 @@ impl Run<'_> {
                 (is_failure || address != events.addr[end])
                     .then(|| (end, format!("{} bytes placed at {address:#x}", request.bytes)))
             }
-            (Err(oom), None) => {
-                (!is_failure || oom.size != request.bytes).then(|| (end, format!("out of memory for {} bytes", oom.size)))
-            }
+            (Err(oom), None) => (!is_failure || oom.size != request.bytes)
+                .then(|| (end, format!("out of memory for {} bytes", oom.size))),
         };
         if let Ok(block) = placed
             && !is_failure
         {
             self.block_of[id as usize] = Some(block);
+            if self.rounds_coarsely {
+                self.rounds.insert(self.allocator.sizes().round(request.bytes), request.bytes);
+            }
             self.out.block_size[id as usize] = self.allocator.block(block).size;
         }
         match simulated {
@@ -190,6 +193,12 @@ impl Run<'_> {
             self.out.stats.allocated.peak = stats.allocated.peak;
             self.out.peak_event = end as u32;
         }
+    }
+
+    /// A failed request is recorded as rounded. Where power-of-two rounding is on, other settings would round it
+    /// otherwise: the last request of the same rounded size tells what was probably asked for.
+    fn unrounded(&self, rounded: u64) -> u64 {
+        self.rounds.get(&rounded).copied().unwrap_or(rounded)
     }
 
     /// Applies the completions seen before the search. Those that belong to the synchronisation of a retry come

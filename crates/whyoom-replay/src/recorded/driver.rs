@@ -62,7 +62,8 @@ impl<'a> RecordedDriver<'a> {
             _ => {
                 if self.mismatch.is_none() {
                     let place = address.map(|a| format!(" at {a:#x}")).unwrap_or_default();
-                    self.mismatch = Some(Mismatch { event: self.cursor, simulated: format!("{what} of {bytes} bytes{place}") });
+                    self.mismatch =
+                        Some(Mismatch { event: self.cursor, simulated: format!("{what} of {bytes} bytes{place}") });
                 }
                 None
             }

@@ -72,7 +72,8 @@ impl Layout {
                     BlockState::PendingFree => PlacedState::Pending,
                     BlockState::Free => PlacedState::Free,
                 };
-                let allocation = if state == PlacedState::Free { NONE } else { live.get(&block.address).copied().unwrap_or(NONE) };
+                let allocation =
+                    if state == PlacedState::Free { NONE } else { live.get(&block.address).copied().unwrap_or(NONE) };
                 let requested = block.requested_size.unwrap_or(block.size);
                 this.ranges.insert(block.address, Range { size: block.size, requested, state, allocation, world });
             }
@@ -162,7 +163,9 @@ impl Layout {
                 _ => self.conflict(i, "a free whose block is not there"),
             },
             Action::SegmentAlloc | Action::SegmentMap => match self.containing(addr) {
-                Some((start, r)) if r.state == PlacedState::Free && addr + size <= start + r.size => self.cut(start, r, addr, size),
+                Some((start, r)) if r.state == PlacedState::Free && addr + size <= start + r.size => {
+                    self.cut(start, r, addr, size)
+                }
                 _ => self.conflict(i, "memory from the driver that is not free before its first use"),
             },
             Action::SegmentFree | Action::SegmentUnmap => {
@@ -178,7 +181,8 @@ impl Layout {
                     self.conflict(i, "memory given back that is still mapped");
                     return;
                 }
-                self.ranges.insert(addr, Range { size, requested: 0, state: PlacedState::Free, allocation: NONE, world });
+                self.ranges
+                    .insert(addr, Range { size, requested: 0, state: PlacedState::Free, allocation: NONE, world });
                 self.release(addr);
             }
             Action::Oom | Action::Snapshot | Action::Annotate | Action::Other => {}

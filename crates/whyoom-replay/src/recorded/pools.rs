@@ -4,9 +4,9 @@
 //! end name theirs; allocations in segments that vanished are known only by their neighbours, or by the replay
 //! failing without a pool of their own.
 
+use super::reservations;
 use super::run::run;
 use super::{Recorded, RecordedOptions};
-use super::reservations;
 use crate::trace::{NONE, Trace};
 use std::collections::{BTreeMap, BTreeSet};
 use whyoom_snapshot::{Action, PoolRef};
@@ -19,7 +19,8 @@ const MAX_FOUND: usize = 64;
 /// Replays with the pools that are known, and looks for vanished ones where that does not reproduce the trace.
 pub(crate) fn replay<'a>(trace: &'a Trace<'a>, options: RecordedOptions<'a>) -> Recorded {
     let is_private = |p: PoolRef| p != PoolRef::DEFAULT && p != PoolRef::UNKNOWN;
-    let names_private = trace.device.segments.iter().any(|s| is_private(s.pool)) || trace.device.events.pool.iter().any(|&p| is_private(p));
+    let names_private = trace.device.segments.iter().any(|s| is_private(s.pool))
+        || trace.device.events.pool.iter().any(|&p| is_private(p));
     let facts = names_private.then(|| Facts::new(trace));
     let plain = facts.as_ref().map(|f| f.fill_between(trace)).unwrap_or_default();
     let first = run(trace, options, plain.clone(), false);
@@ -50,7 +51,12 @@ impl Facts {
         let device = trace.device;
         let events = &device.events;
         let count = trace.allocations.len();
-        let mut this = Self { known: vec![PoolRef::UNKNOWN; count], segment: vec![NONE; count], segments: 0, by_stream: BTreeMap::new() };
+        let mut this = Self {
+            known: vec![PoolRef::UNKNOWN; count],
+            segment: vec![NONE; count],
+            segments: 0,
+            by_stream: BTreeMap::new(),
+        };
         let mut live: BTreeMap<u64, (u64, u32)> = BTreeMap::new();
         let reservations = reservations::reservations(device, trace.peak_reserved);
         let expandable_at = |address: u64| reservations::find(&reservations, address);
@@ -75,7 +81,8 @@ impl Facts {
                     let id = trace.allocation_of[i];
                     this.by_stream.entry(trace.allocations[id as usize].stream.0).or_default().push(id);
                     this.known[id as usize] = trace.pool_of(i);
-                    this.segment[id as usize] = expandable_at(addr).map_or_else(|| segment_at(&live, addr), |r| r as u32);
+                    this.segment[id as usize] =
+                        expandable_at(addr).map_or_else(|| segment_at(&live, addr), |r| r as u32);
                 }
                 _ => {}
             }
@@ -187,7 +194,9 @@ impl Search<'_> {
     fn find(&mut self, start: Vec<u16>, first: &Recorded) -> Option<Vec<u16>> {
         let mut pools = start;
         let mut at = first.first_divergence.as_ref()?.event;
-        let mut next_pool = pools.iter().copied().max().unwrap_or(0).max((self.trace.snapshot.pools.len() as u16).saturating_sub(1)) + 1;
+        let mut next_pool =
+            pools.iter().copied().max().unwrap_or(0).max((self.trace.snapshot.pools.len() as u16).saturating_sub(1))
+                + 1;
         for _ in 0..MAX_FOUND {
             let allocation = self.allocation_behind(at)?;
             let stream = self.trace.allocations[allocation as usize].stream.0;
@@ -210,7 +219,9 @@ impl Search<'_> {
                 self.spent += done.matched;
                 match done.first_divergence {
                     None => return Some(trial),
-                    Some(d) if d.event > at && best.as_ref().is_none_or(|(b, _)| d.event > *b) => best = Some((d.event, trial)),
+                    Some(d) if d.event > at && best.as_ref().is_none_or(|(b, _)| d.event > *b) => {
+                        best = Some((d.event, trial))
+                    }
                     Some(_) => {}
                 }
                 if self.spent > SEARCH_BUDGET {
@@ -228,7 +239,8 @@ impl Search<'_> {
     /// The request that event `at` belongs to.
     fn allocation_behind(&self, at: usize) -> Option<u32> {
         let events = &self.trace.device.events;
-        let end = (at..events.len()).find(|&i| matches!(events.action[i], Action::Alloc | Action::Oom | Action::FreeRequested))?;
+        let end = (at..events.len())
+            .find(|&i| matches!(events.action[i], Action::Alloc | Action::Oom | Action::FreeRequested))?;
         (events.action[end] == Action::Alloc).then(|| self.trace.allocation_of[end])
     }
 }

@@ -14,7 +14,10 @@ impl Run<'_> {
             "allocations lie in no segment that the file knows: it was edited, or segments of the trace's end are missing"
         } else if self.out.rebuild_conflicts > 0 {
             "events are missing from the trace, or the file was written while other threads allocated"
-        } else if !self.out.started_empty && self.options.settings.garbage_collection_threshold > 0.0 && (is_release || self.next_is_release(event)) {
+        } else if !self.out.started_empty
+            && self.options.settings.garbage_collection_threshold > 0.0
+            && (is_release || self.next_is_release(event))
+        {
             "the trace has no beginning, and garbage collection goes by ages of blocks from before it"
         } else if !self.out.started_empty && self.has_private_pools() {
             "the trace has no beginning, and the private pools that held memory in it are gone from the file"
@@ -41,7 +44,8 @@ impl Run<'_> {
         let addr = device.events.addr[event];
         let holds = |start: u64, size: u64| addr >= start && addr - start < size;
         let is_made = (0..event).rev().any(|i| {
-            matches!(device.events.action[i], Action::SegmentAlloc | Action::SegmentMap) && holds(device.events.addr[i], device.events.size[i])
+            matches!(device.events.action[i], Action::SegmentAlloc | Action::SegmentMap)
+                && holds(device.events.addr[i], device.events.size[i])
         });
         !is_made && !device.segments.iter().any(|s| holds(s.address, s.total_size))
     }
@@ -53,7 +57,8 @@ impl Run<'_> {
     }
 
     fn has_private_pools(&self) -> bool {
-        self.out.program.private_pools > 0 || self.trace.device.segments.iter().any(|s| s.pool.index().is_some_and(|i| i > 0))
+        self.out.program.private_pools > 0
+            || self.trace.device.segments.iter().any(|s| s.pool.index().is_some_and(|i| i > 0))
     }
 
     fn has_mixed_segments(&self) -> bool {

@@ -6,6 +6,7 @@ use super::{Divergence, Recorded, RecordedOptions, reason, reservations};
 use crate::counterfactual::{Op, Program, ProgramRequest};
 use crate::limit::LimitInterval;
 use crate::trace::{NONE, Trace};
+use hashbrown::HashMap;
 use whyoom_allocator::{Allocator, BlockId, Region, Stats};
 use whyoom_snapshot::Action;
 
@@ -22,10 +23,19 @@ pub(super) struct Run<'a> {
     pub(super) requests_seen: u64,
     resyncs: u32,
     pub(super) freeable: Vec<bool>,
+    /// Power-of-two rounding is on.
+    pub(super) rounds_coarsely: bool,
+    /// The last request per rounded size, kept where rounding is coarse.
+    pub(super) rounds: HashMap<u64, u64>,
 }
 
 /// Replays with a given assignment of allocations to private pools (empty = all default).
-pub(super) fn run<'a>(trace: &'a Trace<'a>, options: RecordedOptions<'a>, pool_of: Vec<u16>, stop_at_divergence: bool) -> Recorded {
+pub(super) fn run<'a>(
+    trace: &'a Trace<'a>,
+    options: RecordedOptions<'a>,
+    pool_of: Vec<u16>,
+    stop_at_divergence: bool,
+) -> Recorded {
     let mut run = Run::new(trace, options, pool_of);
     if !trace.starts_empty {
         run.start_from_rebuilt_layout();
@@ -42,7 +52,11 @@ impl<'a> Run<'a> {
             .allocations
             .iter()
             .enumerate()
-            .map(|(i, a)| ProgramRequest { bytes: a.bytes, stream: a.stream.0, pool: pool_of.get(i).copied().unwrap_or(0) })
+            .map(|(i, a)| ProgramRequest {
+                bytes: a.bytes,
+                stream: a.stream.0,
+                pool: pool_of.get(i).copied().unwrap_or(0),
+            })
             .collect();
         let capacity = trace.device.events.len();
         let program = Program {
@@ -78,6 +92,8 @@ impl<'a> Run<'a> {
             requests_seen: 0,
             resyncs: 0,
             freeable: vec![false; pools as usize + 1],
+            rounds_coarsely: options.settings.roundup_power2_divisions.iter().any(|&d| d > 0),
+            rounds: HashMap::new(),
         }
     }
 
@@ -100,7 +116,8 @@ impl<'a> Run<'a> {
 
     fn restore(&mut self, layout: &Layout) -> Vec<Region> {
         let stats = *self.allocator.stats();
-        self.allocator = Allocator::new(self.options.model, self.options.settings.clone(), &self.trace.snapshot.streams);
+        self.allocator =
+            Allocator::new(self.options.model, self.options.settings.clone(), &self.trace.snapshot.streams);
         self.block_of.fill(None);
         let reservations = reservations::reservations(self.trace.device, self.trace.peak_reserved);
         let base_of = |a| reservations::find(&reservations, a).map_or(a, |i| reservations[i].base);
