@@ -75,7 +75,10 @@ impl<'a> Cursor<'a> {
     /// Steps over `len` bytes, or to the end if there are fewer.
     #[inline(always)]
     pub(crate) fn skip(&mut self, len: usize) {
-        self.rest = self.rest.get(len..).unwrap_or_default();
+        self.rest = match self.rest.get(len..) {
+            Some(rest) => rest,
+            None => past_the_end(),
+        };
     }
 
     /// The bytes from here to `later`, which is a later state of this cursor.
@@ -91,4 +94,11 @@ impl<'a> Cursor<'a> {
         self.skip(1);
         Ok(line)
     }
+}
+
+/// A call, and not a choice between two values: reading on must not wait for the comparison.
+#[cold]
+#[inline(never)]
+const fn past_the_end<'a>() -> &'a [u8] {
+    &[]
 }

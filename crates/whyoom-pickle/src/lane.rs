@@ -148,6 +148,8 @@ fn memoize(cursor: &mut Cursor<'_>, memo: &mut Memo, r: Ref) -> Result<u32, Erro
 }
 
 /// A number, truth value or reference to the memo; the cursor moves only if it is one.
+// Every function here that takes the cursor is inlined: only a cursor whose address nobody takes lives in registers.
+#[inline(always)]
 fn simple_value(cursor: &mut Cursor<'_>, memo: &mut Memo) -> Result<Option<Value>, ErrorKind> {
     match cursor.peek_u64().and_then(Guess::of) {
         Some(guess) => guess.read(cursor, memo),
