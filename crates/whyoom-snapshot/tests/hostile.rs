@@ -107,8 +107,8 @@ fn a_file_cut_anywhere_yields_what_came_before() {
                 }
                 Err(error) => panic!("{name} cut at {cut}: {error}"),
             };
-            // The last byte of a JSON text may be white space, and a pickle's its STOP.
             assert!(has(&partial, "truncated"), "{name} cut at {cut}: no warning");
+            assert_eq!(partial.torch.below, None, "{name} cut at {cut}: what is missing dates nothing");
             let mut count = 0;
             for (device, found) in events(&partial) {
                 let (_, expected) = all.iter().find(|(d, _)| *d == device).expect("no device is made up");

@@ -35,14 +35,19 @@ pub(crate) fn snapshot(
     let Some(parts) = parts::find(&mut collector, top, partial.is_some()) else {
         return Err(not_a_snapshot(&collector, top));
     };
-    if let Some(Partial { what, offset }) = partial {
+    if let Some(Partial { what, offset }) = &partial {
         collector.warnings.add("truncated", || {
             format!(
                 "the input is cut or damaged at byte {offset} of {input_bytes} ({what}); everything before was read"
             )
         });
     }
-    let torch = dating::range(&collector, &parts);
+    let mut torch = dating::range(&collector, &parts);
+    if partial.is_some() {
+        // A key that is missing may have stood in the part that is missing.
+        torch.below = None;
+        torch.because.push_str("; the end of the file is missing, and with it perhaps keys of later releases");
+    }
     if collector.plans().any(|p| p.kind == RowKind::Event && p.keys.has(Key::Category)) {
         collector.warnings.add("from_profile", || {
             "the trace was converted from a profile: it has no driver calls and no frees by the allocator, so that it cannot be replayed".to_owned()
