@@ -30,12 +30,12 @@ pub(crate) fn snapshot(
     mut collector: Collector,
     top: Value,
     input_bytes: u64,
-    partial: Option<Partial>,
+    partial: Option<&Partial>,
 ) -> Result<Snapshot, ReadError> {
     let Some(parts) = parts::find(&mut collector, top, partial.is_some()) else {
         return Err(not_a_snapshot(&collector, top));
     };
-    if let Some(Partial { what, offset }) = &partial {
+    if let Some(Partial { what, offset }) = partial {
         collector.warnings.add("truncated", || {
             format!(
                 "the input is cut or damaged at byte {offset} of {input_bytes} ({what}); everything before was read"

@@ -39,7 +39,7 @@ pub(super) fn read(bytes: &[u8], start: usize, damage: Option<String>) -> Result
             let what = damage.unwrap_or_else(|| format!("the JSON text breaks off or is malformed ({error})"));
             let partial = Partial { what: what.clone(), offset };
             let top = reader.saved;
-            let saved = top.and_then(|top| assemble::snapshot(reader.collector, top, input_bytes, Some(partial)).ok());
+            let saved = top.and_then(|top| assemble::snapshot(reader.collector, top, input_bytes, Some(&partial)).ok());
             match saved.filter(|s| !s.devices.is_empty()) {
                 Some(snapshot) => Ok(snapshot),
                 // Text in brackets that is no JSON from its first word on is not a damaged snapshot.

@@ -37,7 +37,7 @@ pub(super) fn read(bytes: &[u8], damage: Option<String>) -> Result<Snapshot, Rea
             let top = machine.salvage();
             let collector = machine.into_sink();
             let partial = Partial { what: what.clone(), offset };
-            let saved = top.and_then(|top| assemble::snapshot(collector, top, input_bytes, Some(partial)).ok());
+            let saved = top.and_then(|top| assemble::snapshot(collector, top, input_bytes, Some(&partial)).ok());
             saved.filter(|s| !s.devices.is_empty()).map_or_else(
                 || {
                     Err(if bytes[0] == 0x80 {
