@@ -158,6 +158,26 @@ fn a_cut_recording_says_so() {
 }
 
 #[test]
+fn one_key_is_advised_before_a_pair_that_does_as_well() {
+    let mut e = common::story_two();
+    e.devices[0].remedies.swap(0, 1);
+    let out = text(&e, TextOptions::default());
+    assert!(out.contains("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True\n"), "{out}");
+    e.devices[0].remedies.retain(|r| r.apply.contains(','));
+    let out = text(&e, TextOptions::default());
+    assert!(out.contains("CONF=expandable_segments:True,garbage_collection_threshold:0.8\n"), "{out}");
+}
+
+#[test]
+fn a_limit_that_was_given_is_called_so() {
+    let mut e = common::story_two();
+    e.devices[0].limit.source = "argument";
+    assert!(text(&e, TextOptions::default()).contains("Tried under 9.00 GiB, as given."));
+    (e.devices[0].limit.low_bytes, e.devices[0].limit.high_bytes) = (None, None);
+    assert!(text(&e, TextOptions::default()).contains("Tried without a limit, as given."));
+}
+
+#[test]
 fn an_interval_is_called_one() {
     let out = text(&common::capacity(), TextOptions::default());
     assert!(out.contains("Tried under 3.96 GiB, the low end of what the limit can be."), "{out}");

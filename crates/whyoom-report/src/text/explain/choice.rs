@@ -59,7 +59,7 @@ fn simplest(view: &View<'_>, i: usize) -> usize {
 }
 
 /// Whether a settings string sets several keys; commas inside a list are not between keys.
-fn is_pair(settings: &str) -> bool {
+pub(super) fn is_pair(settings: &str) -> bool {
     let mut depth = 0;
     settings.chars().any(|c| {
         depth += i32::from(c == '[') - i32::from(c == ']');

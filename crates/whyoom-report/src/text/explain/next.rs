@@ -2,7 +2,10 @@
 
 use whyoom_diagnosis::explanation::{Cause, Finding, Remedy, ReplayStatus};
 
-use super::reading::{Reading, is_healthy, reading};
+use super::{
+    choice::is_pair,
+    reading::{Reading, is_healthy, reading},
+};
 use crate::{
     number::count,
     text::{
@@ -31,12 +34,13 @@ pub(super) fn next(doc: &mut Doc, view: &View<'_>) {
     fits_from(doc, view);
 }
 
-/// The best setting, ready to paste. `false` if none passes with room.
+/// The setting to use, ready to paste. `false` if none passes with room.
 fn paste_setting(doc: &mut Doc, view: &View<'_>) -> bool {
     let device = view.device;
     let settings = || device.remedies.iter().filter(|r| r.kind == "setting");
     let good = |r: &&Remedy| matches!(reading(device, r), Reading::Passes | Reading::Lowers);
-    if let Some(best) = settings().find(good) {
+    // One key is understood, kept and removed more easily than two; a pair is advised only where one is not enough.
+    if let Some(best) = settings().filter(good).find(|r| !is_pair(&r.apply)).or_else(|| settings().find(good)) {
         doc.blank();
         let line = format!("PYTORCH_CUDA_ALLOC_CONF={}", best.apply);
         doc.verbatim(&[(Tone::Heading, "Use it:".into()), (Tone::Plain, "   ".into()), (Tone::Code, line)]);

@@ -207,6 +207,12 @@ fn caveats(doc: &mut Doc, view: &View<'_>, shown: &[usize], common: &[&str]) {
 fn limit(doc: &mut Doc, view: &View<'_>) {
     let limit = &view.device.limit;
     let text = match (limit.low_bytes, limit.high_bytes) {
+        (Some(given), _) if limit.source == "argument" => match view.device.oom {
+            Some(_) => format!("Tried under {}, as given.", view.bytes(given)),
+            // The heading has it.
+            None => return,
+        },
+        (None, _) if limit.source == "argument" => "Tried without a limit, as given.".into(),
         (Some(low), Some(high)) if low == high => return,
         (Some(low), Some(_)) => format!("Tried under {}, the low end of what the limit can be.", view.bytes(low)),
         (Some(low), None) => format!("Tried under {}, which the limit is at least.", view.bytes(low)),
