@@ -1,12 +1,14 @@
 //! Which remedies the short form shows.
 
-use whyoom_diagnosis::explanation::{Remedy, RemedyOutcome};
+use whyoom_diagnosis::explanation::{Cause, Remedy, RemedyOutcome};
 
 use super::reading::{Reading, reading};
 use crate::text::words::View;
 
 /// Remedies in the short form.
 const SHOWN: usize = 8;
+/// The same for a leak, which settings only delay.
+const SHOWN_OF_LEAK: usize = 5;
 
 /// Which remedies the short form shows: the best of each kind, a pair of settings only if no single one does as well,
 /// and what does harm as far as there is room.
@@ -16,6 +18,8 @@ pub(super) fn choose(view: &View<'_>) -> Vec<usize> {
     if view.options.verbose {
         return (0..all.len()).collect();
     }
+    let is_leak = device.findings.first().is_some_and(|f| f.cause == Cause::Leak);
+    let room = if is_leak { SHOWN_OF_LEAK } else { SHOWN };
     let is_single = |r: &Remedy| r.kind != "setting" || !is_pair(&r.apply);
     let is_good = |r: &Remedy| matches!(reading(device, r), Reading::Passes | Reading::Lowers | Reading::Gamble);
     let mut shown: Vec<usize> = Vec::new();
@@ -32,11 +36,10 @@ pub(super) fn choose(view: &View<'_>) -> Vec<usize> {
         shown.extend(all.iter().position(|r| !is_single(r) && is_good(r)));
     }
     shown.sort_unstable();
-    shown.truncate(SHOWN);
+    shown.truncate(room);
     let harmful = (0..all.len()).rev().filter(|&i| all[i].outcome == RemedyOutcome::Worse && is_single(&all[i]));
     for i in harmful {
-        if shown.len() < SHOWN && !shown.contains(&i) && !shown.iter().any(|&s| all[s].outcome == RemedyOutcome::Worse)
-        {
+        if shown.len() < room && !shown.contains(&i) && !shown.iter().any(|&s| all[s].outcome == RemedyOutcome::Worse) {
             shown.push(i);
         }
     }

@@ -190,8 +190,10 @@ fn caveats(doc: &mut Doc, view: &View<'_>, shown: &[usize], common: &[&str]) {
         remedy.scope == "failing_request" && matches!(reading(device, remedy), Reading::Passes | Reading::Gamble)
     };
     if let Some(oom) = device.oom.as_ref().filter(|_| shown.iter().any(is_cut)) {
-        // The program went on if it completed the step that the request failed in.
-        let went_on = oom.step.is_some_and(|step| device.steps.count > step);
+        // The program went on if it completed the step that the request failed in; where steps are told by their
+        // period, a step that is cut late may look complete.
+        let margin = u64::from(device.steps.source != "annotations");
+        let went_on = oom.step.is_some_and(|step| device.steps.count > step + margin);
         let text = match (went_on, oom.step) {
             (true, _) => "The program went on without this request: what it would have done with it is not known.",
             (false, Some(_)) => "The recording ends here: nothing is known of later steps.",

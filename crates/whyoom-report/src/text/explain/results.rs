@@ -58,7 +58,7 @@ fn failure(view: &View<'_>, remedy: &Remedy) -> String {
     match (&remedy.first_failure, &device.oom) {
         // Where the program caught earlier failures, the first of them is what a remedy is measured by.
         (Some(_), Some(oom)) if oom.oom_count > 1 => match remedy.outcome {
-            RemedyOutcome::NoChange => "changes nothing: fails where the run first failed".into(),
+            RemedyOutcome::NoChange => "fails where the run first failed".into(),
             RemedyOutcome::Worse => format!("fails before the run first failed{worse}"),
             _ => format!("fails after the run first failed{worse}"),
         },
