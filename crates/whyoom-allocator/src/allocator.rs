@@ -169,7 +169,12 @@ impl Allocator {
         self.ensure_pool(pool);
         let pointer = self.streams.get(stream as usize).copied().unwrap_or(0);
         let id = self.arenas.len() as u16;
-        self.arenas.push(Arena { pool: half as u16, stream: pointer, free: FreeSet::default(), unmapped: BTreeSet::new() });
+        self.arenas.push(Arena {
+            pool: half as u16,
+            stream: pointer,
+            free: FreeSet::default(),
+            unmapped: BTreeSet::new(),
+        });
         let arenas = &self.arenas;
         let pool = &mut self.pools[half];
         let at = pool.arenas.partition_point(|&a| arenas[a as usize].stream <= pointer);
@@ -217,7 +222,7 @@ impl Allocator {
         {
             return Ok(block);
         }
-        if !(self.settings.throw_on_cudamalloc_oom && !driver.allows(self.stats.reserved.current + segment_bytes, false)) {
+        if !self.settings.throw_on_cudamalloc_oom || driver.allows(self.stats.reserved.current + segment_bytes, false) {
             if self.release_available(driver, arena, size)
                 && let Some(block) = self.alloc_block(driver, arena, size, false)
             {

@@ -20,8 +20,8 @@ pub use allocator::{Allocator, FreeSpace, OutOfMemory, PlacedBlock, PlacedState,
 pub use block::BlockId;
 pub use driver::{AscendingDriver, Driver};
 pub use model::Model;
-pub use restore::{Region, RegionBlock};
 pub use release::{Release, ReleaseError};
+pub use restore::{Region, RegionBlock};
 pub use settings::{Backend, Settings};
 pub use size::{MIN_BLOCK, OWN_SEGMENT, ROUND_LARGE, SMALL_REQUEST, SMALL_SEGMENT, SizeRules};
 pub use stats::{Level, Stats};

@@ -28,7 +28,8 @@ impl Allocator {
                 return;
             }
             let limit_age = total_age / count as f64;
-            let (old, young): (Vec<u32>, Vec<u32>) = candidates.iter().partition(|&&id| f64::from(age(self, id)) >= limit_age);
+            let (old, young): (Vec<u32>, Vec<u32>) =
+                candidates.iter().partition(|&&id| f64::from(age(self, id)) >= limit_age);
             let Some(&first) = old.first() else { return };
             if !driver.must_collect(self.stats.reserved.current, threshold, self.blocks[first].addr) {
                 return;

@@ -1,9 +1,9 @@
 //! Starting from a layout that already exists, as a trace without its beginning needs.
 
+use crate::Allocator;
 use crate::allocator::PlacedState;
 use crate::block::{ALLOCATED, Block, BlockId, EXPANDABLE, MAPPED, NONE, PENDING};
 use crate::stats::{Level, Stats};
-use crate::Allocator;
 
 /// A segment, or a reservation with its mapped parts, as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +45,17 @@ impl Allocator {
         let mut last = NONE;
         let mut at = region.reservation.map(|r| r.0);
         let mut add = |this: &mut Self, addr: u64, size: u64, flags: u8, requested: u64, tag: u32| {
-            let id = this.blocks.insert(Block { addr, size, requested, prev: last, next: NONE, gc_base: 0, tag, arena, flags });
+            let id = this.blocks.insert(Block {
+                addr,
+                size,
+                requested,
+                prev: last,
+                next: NONE,
+                gc_base: 0,
+                tag,
+                arena,
+                flags,
+            });
             if last != NONE {
                 this.blocks[last].next = id;
             }
@@ -93,7 +103,9 @@ impl Allocator {
     pub fn reset_peaks(&mut self) {
         let reset = |level: &mut Level| level.peak = level.current;
         let stats = &mut self.stats;
-        for level in [&mut stats.allocated, &mut stats.active, &mut stats.requested, &mut stats.reserved, &mut stats.segments] {
+        for level in
+            [&mut stats.allocated, &mut stats.active, &mut stats.requested, &mut stats.reserved, &mut stats.segments]
+        {
             reset(level);
         }
     }
@@ -121,7 +133,8 @@ impl Allocator {
     ///
     /// Looks at every block: for rare questions only.
     pub fn private_pool_at(&self, address: u64) -> Option<u16> {
-        let (_, block) = self.blocks.iter().find(|(_, b)| b.has(MAPPED) && b.addr <= address && address - b.addr < b.size)?;
+        let (_, block) =
+            self.blocks.iter().find(|(_, b)| b.has(MAPPED) && b.addr <= address && address - b.addr < b.size)?;
         Some(self.pools[self.arenas[block.arena as usize].pool as usize].owner)
     }
 }

@@ -30,17 +30,24 @@ fn settings() -> impl Strategy<Value = (Settings, Release)> {
     let split = prop_oneof![2 => Just(None), 1 => (20u64..300).prop_map(|m| Some(m * MIB))];
     let gc = prop_oneof![2 => Just(0.0), 1 => 0.1f64..0.95];
     let roundup = prop_oneof![2 => Just(0u32), 1 => (0u32..5).prop_map(|e| 1 << e)];
-    let release = prop_oneof![Just(Release::new(2, 1)), Just(Release::new(2, 9)), Just(Release::DEFAULT), Just(Release::new(2, 15))];
-    (split, gc, roundup, any::<bool>(), release).prop_map(|(max_split_size, gc, roundup, expandable_segments, release)| {
-        let settings = Settings {
-            max_split_size,
-            garbage_collection_threshold: gc,
-            roundup_power2_divisions: [roundup; 16],
-            expandable_segments,
-            ..Settings::default()
-        };
-        (settings, release)
-    })
+    let release = prop_oneof![
+        Just(Release::new(2, 1)),
+        Just(Release::new(2, 9)),
+        Just(Release::DEFAULT),
+        Just(Release::new(2, 15))
+    ];
+    (split, gc, roundup, any::<bool>(), release).prop_map(
+        |(max_split_size, gc, roundup, expandable_segments, release)| {
+            let settings = Settings {
+                max_split_size,
+                garbage_collection_threshold: gc,
+                roundup_power2_divisions: [roundup; 16],
+                expandable_segments,
+                ..Settings::default()
+            };
+            (settings, release)
+        },
+    )
 }
 
 /// Blocks do not overlap, free neighbours are merged, and the figures equal what the blocks add up to.

@@ -55,6 +55,9 @@ pub struct Trace<'a> {
     pub has_completions: bool,
     /// `free_requested` events were recorded.
     pub has_requests_to_free: bool,
+    /// First event with a size or address beyond any device, or the number of events if a segment or block has one.
+    /// Nothing of such a trace is resolved or replayed.
+    pub implausible: Option<usize>,
     /// Events that contradict the events before them (a free of a freed block, an allocation over a live one).
     pub contradictions: u64,
 }
@@ -75,8 +78,13 @@ impl<'a> Trace<'a> {
             starts_empty: true,
             has_completions: events.action.contains(&Action::FreeCompleted),
             has_requests_to_free: events.action.contains(&Action::FreeRequested),
+            implausible: first_implausible(device),
             contradictions: 0,
         };
+        if this.implausible.is_some() {
+            this.starts_empty = false;
+            return this;
+        }
         let (drift, highest) = this.resolve_events();
         let reserved_at_end: u64 = device.segments.iter().map(|s| s.total_size).sum();
         if device.has_segments {
@@ -157,7 +165,7 @@ impl<'a> Trace<'a> {
         }
         for block in self.device.blocks.iter().filter(|b| b.state != BlockState::Free) {
             if live.remove(&block.address).is_none() {
-                let mut old = self.blank(block.address, block.requested_size.unwrap_or(block.size));
+                let mut old = Self::blank(block.address, block.requested_size.unwrap_or(block.size));
                 old.stack = block.stack.unwrap_or(StackId::MISSING);
                 old.stream = self.stream_of_block(block.address);
                 if block.state == BlockState::PendingFree {
@@ -176,7 +184,7 @@ impl<'a> Trace<'a> {
         at.checked_sub(1).map_or(StreamId::default(), |i| segments[i].stream)
     }
 
-    fn blank(&self, address: u64, bytes: u64) -> Allocation {
+    fn blank(address: u64, bytes: u64) -> Allocation {
         Allocation {
             address,
             bytes,
@@ -194,7 +202,7 @@ impl<'a> Trace<'a> {
         if events.action[i] != Action::Alloc {
             self.starts_empty = false;
         }
-        let mut new = self.blank(address, bytes);
+        let mut new = Self::blank(address, bytes);
         new.alloc_event = alloc_event;
         new.stack = events.stack[i];
         new.stream = events.stream[i];
@@ -219,4 +227,24 @@ impl<'a> Trace<'a> {
 struct Levels {
     max_level: i128,
     min_level: i128,
+}
+
+/// No single object of a device is larger than this, in bytes.
+const LARGEST: u64 = 1 << 40;
+/// No device address is at or above this.
+const HIGHEST: u64 = 1 << 62;
+
+/// The first event whose size or address no device has. Sums over a plausible trace do not overflow.
+fn first_implausible(device: &Device) -> Option<usize> {
+    let is_wrong = |addr: u64, size: u64| size > LARGEST || addr > HIGHEST;
+    let events = &device.events;
+    let is_state = |a: Action| !matches!(a, Action::Snapshot | Action::Annotate | Action::Other | Action::Oom);
+    let event = (0..events.len()).find(|&i| {
+        let addr = if is_state(events.action[i]) { events.addr[i] } else { 0 };
+        let size = if events.action[i] == Action::Snapshot { 0 } else { events.size[i] };
+        is_wrong(addr, size)
+    });
+    let in_state = device.segments.iter().any(|s| is_wrong(s.address, s.total_size))
+        || device.blocks.iter().any(|b| is_wrong(b.address, b.size) || b.requested_size.is_some_and(|r| r > LARGEST));
+    event.or_else(|| in_state.then_some(events.len()))
 }

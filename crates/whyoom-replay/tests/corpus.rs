@@ -1,6 +1,9 @@
 //! Exactness on real recordings: those in `fixtures/`, and a wider corpus where `WHYOOM_CORPUS` names a directory
 //! that holds `recordings/`.
 
+#![allow(clippy::print_stdout)]
+
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use whyoom_allocator::{Model, Release, Settings, settings};
 use whyoom_replay::{LimitKind, Op, Program, RecordedOptions, Start, Trace, Trial, Until, replay_recorded, try_all};
@@ -52,8 +55,9 @@ fn replays_exactly(dir: &Path) {
             if is_exact {
                 exact += 1;
             } else {
-                report += &format!(
-                    "{}: {}/{} final {:?} started_empty {} conflicts {} {:?}\n",
+                let _ = writeln!(
+                    report,
+                    "{}: {}/{} final {:?} started_empty {} conflicts {} {:?}",
                     path.file_name().unwrap_or_default().display(),
                     done.matched,
                     done.events,
@@ -168,8 +172,9 @@ fn outcomes_are_predicted(dir: &Path) {
             let same_peak = row.peak_reserved.is_none_or(|p| p == peak);
             exact += usize::from(is_firm_pass && same_peak);
             if !right || (row.is_whole_run && !same_peak) {
-                report += &format!(
-                    "{} -> {}: expected {:?} peak {:?}; got {failure:?} peak {peak} range {:?} ties {} timing {} failing {}/{}\n",
+                let _ = writeln!(
+                    report,
+                    "{} -> {}: expected {:?} peak {:?}; got {failure:?} peak {peak} range {:?} ties {} timing {} failing {}/{}",
                     row.source,
                     row.target,
                     row.first_failure,
@@ -256,8 +261,9 @@ fn replays_without_beginning(dir: &Path) {
             if done.is_exact() {
                 exact += 1;
             } else {
-                report += &format!(
-                    "{} cut at {percent} %: {}/{} final {:?} conflicts {} {:?}\n",
+                let _ = writeln!(
+                    report,
+                    "{} cut at {percent} %: {}/{} final {:?} conflicts {} {:?}",
                     path.file_name().unwrap_or_default().display(),
                     done.matched,
                     done.events,

@@ -170,7 +170,12 @@ impl HabitDriver {
 
     fn give_back(&mut self, address: u64, bytes: u64) {
         let (mut start, mut room) = (address, bytes);
-        let Some((&range, &length)) = self.ranges.range(..=address).next_back() else { return };
+        // Segments of a restored layout lie outside of the ranges that this driver handed out.
+        let Some((&range, &length)) =
+            self.ranges.range(..=address).next_back().filter(|(range, length)| address - **range < **length)
+        else {
+            return;
+        };
         if let Some(before) = self.gaps.ending_at(range, start) {
             self.gaps.remove(before);
             room += start - before;

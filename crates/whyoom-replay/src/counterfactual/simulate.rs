@@ -152,20 +152,16 @@ impl<'a> Simulation<'a> {
                 }
             }
         }
-        match placed {
-            Ok(block) => {
-                if let Some(slot) = self.block_of.get_mut(tag as usize) {
-                    *slot = Some(block);
-                } else {
-                    self.allocator.free(block);
-                }
-                true
-            }
-            Err(_) => {
-                self.fail(event, r.bytes);
-                false
-            }
+        let Ok(block) = placed else {
+            self.fail(event, r.bytes);
+            return false;
+        };
+        if let Some(slot) = self.block_of.get_mut(tag as usize) {
+            *slot = Some(block);
+        } else {
+            self.allocator.free(block);
         }
+        true
     }
 
     #[cold]

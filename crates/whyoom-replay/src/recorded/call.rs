@@ -24,20 +24,12 @@ impl Run<'_> {
         if self.out.program.private_pools > 0 {
             self.note_freeable(from, end);
         }
-        match events.action.get(end) {
-            Some(Action::Alloc) => {
-                self.request(from, end, completions, releases);
-                end + 1
-            }
-            Some(Action::Oom) => {
-                self.request(from, end, completions, releases);
-                end + 1
-            }
-            _ => {
-                self.release_only(from, end, completions);
-                end
-            }
+        if matches!(events.action.get(end), Some(Action::Alloc | Action::Oom)) {
+            self.request(from, end, completions, releases);
+            return end + 1;
         }
+        self.release_only(from, end, completions);
+        end
     }
 
     /// A private pool becomes freeable, as far as the trace tells, at the first release that names its memory.

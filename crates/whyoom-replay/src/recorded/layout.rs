@@ -164,7 +164,7 @@ impl Layout {
             },
             Action::SegmentAlloc | Action::SegmentMap => match self.containing(addr) {
                 Some((start, r)) if r.state == PlacedState::Free && addr + size <= start + r.size => {
-                    self.cut(start, r, addr, size)
+                    self.cut(start, r, addr, size);
                 }
                 _ => self.conflict(i, "memory from the driver that is not free before its first use"),
             },
@@ -215,9 +215,8 @@ impl Layout {
         let has_slack = !world.is_small && !world.is_expandable && !rules.settings.expandable_segments;
         let mut size = rounded.min(end - addr);
         if has_slack {
-            if rules.settings.max_split_size.is_some_and(|m| rounded >= m) && addr == start {
-                size = end - addr;
-            } else if end - addr - size <= SMALL_REQUEST {
+            let is_oversize = rules.settings.max_split_size.is_some_and(|m| rounded >= m) && addr == start;
+            if is_oversize || end - addr - size <= SMALL_REQUEST {
                 size = end - addr;
             }
         }

@@ -22,7 +22,7 @@ pub(crate) fn replay<'a>(trace: &'a Trace<'a>, options: RecordedOptions<'a>) -> 
     let names_private = trace.device.segments.iter().any(|s| is_private(s.pool))
         || trace.device.events.pool.iter().any(|&p| is_private(p));
     let facts = names_private.then(|| Facts::new(trace));
-    let plain = facts.as_ref().map(|f| f.fill_between(trace)).unwrap_or_default();
+    let plain = facts.as_ref().map(Facts::fill_between).unwrap_or_default();
     let first = run(trace, options, plain.clone(), false);
     if first.first_divergence.is_none() {
         return first;
@@ -115,7 +115,7 @@ impl Facts {
     }
 
     /// An allocation of unknown pool between two of one private pool, on one stream, belongs to that pool.
-    fn fill_between(&self, trace: &Trace<'_>) -> Vec<u16> {
+    fn fill_between(&self) -> Vec<u16> {
         let mut told: Vec<PoolRef> = self.known.clone();
         let mut pool_of_segment = vec![PoolRef::UNKNOWN; self.segments];
         loop {
@@ -139,12 +139,12 @@ impl Facts {
                     last = pool;
                 }
             }
-            for id in 0..trace.allocations.len() {
+            for (id, pool_told) in told.iter_mut().enumerate() {
                 if let Some(of_segment) = pool_of_segment.get_mut(self.segment[id] as usize) {
-                    match (told[id], *of_segment) {
+                    match (*pool_told, *of_segment) {
                         (PoolRef::UNKNOWN, PoolRef::UNKNOWN) => {}
                         (PoolRef::UNKNOWN, pool) => {
-                            told[id] = pool;
+                            *pool_told = pool;
                             changed = true;
                         }
                         (pool, PoolRef::UNKNOWN) => {
@@ -220,7 +220,7 @@ impl Search<'_> {
                 match done.first_divergence {
                     None => return Some(trial),
                     Some(d) if d.event > at && best.as_ref().is_none_or(|(b, _)| d.event > *b) => {
-                        best = Some((d.event, trial))
+                        best = Some((d.event, trial));
                     }
                     Some(_) => {}
                 }

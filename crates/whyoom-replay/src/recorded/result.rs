@@ -1,9 +1,11 @@
 //! What a finished replay says.
 
 use super::run::Run;
-use super::{FinalState, Recorded};
+use super::{Divergence, FinalState, Recorded};
+use crate::counterfactual::Program;
 use crate::limit::{LimitInterval, LimitSource};
-use whyoom_allocator::PlacedState;
+use crate::trace::Trace;
+use whyoom_allocator::{PlacedState, Stats};
 use whyoom_snapshot::BlockState;
 
 impl Run<'_> {
@@ -65,5 +67,30 @@ impl Run<'_> {
             }
         }
         FinalState { differing_blocks: differing }
+    }
+}
+
+/// The result for a trace with sizes or addresses that no device has.
+pub(super) fn not_replayed(trace: &Trace<'_>, event: usize) -> Recorded {
+    Recorded {
+        events: trace.device.events.len() as u64,
+        matched: 0,
+        first_divergence: Some(Divergence {
+            event: event.min(trace.device.events.len().saturating_sub(1)),
+            recorded: "a size or address beyond any device".to_owned(),
+            simulated: "nothing: such a trace is not replayed".to_owned(),
+            likely_reason: "the file is damaged or was edited".to_owned(),
+        }),
+        final_state: None,
+        stats: Stats::default(),
+        segments_at_end: 0,
+        peak_event: 0,
+        limit: LimitInterval::new(),
+        failures: Vec::new(),
+        block_size: vec![0; trace.allocations.len()],
+        pool_of: Vec::new(),
+        program: Program { streams: trace.snapshot.streams.clone(), ..Program::default() },
+        started_empty: false,
+        rebuild_conflicts: 0,
     }
 }
