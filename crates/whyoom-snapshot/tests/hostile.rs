@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::io::Write as _;
 use std::path::Path;
 
-use whyoom_snapshot::{ReadError, ReadOptions, Snapshot, read_bytes};
+use whyoom_snapshot::{ReadError, ReadOptions, Snapshot, read_bytes, read_reader};
 
 struct Counting;
 
@@ -303,14 +303,15 @@ fn columns_are_even_though_keys_come_and_go() {
 #[test]
 fn bombs_are_refused() {
     let options = ReadOptions { max_decompressed_bytes: 1 << 20 };
-    let zeros = vec![0; 1 << 20];
+    let blanks = vec![b' '; 1 << 20];
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     let mut zstd = zstd::Encoder::new(Vec::new(), 3).expect("an encoder");
     let mut xz = liblzma::write::XzEncoder::new(Vec::new(), 1);
-    for _ in 0..64 {
-        gzip.write_all(&zeros).expect("writes to memory");
-        zstd.write_all(&zeros).expect("writes to memory");
-        xz.write_all(&zeros).expect("writes to memory");
+    // JSON so far, so that only the size speaks against it.
+    for part in std::iter::once(&b"["[..]).chain(std::iter::repeat_n(&blanks[..], 64)) {
+        gzip.write_all(part).expect("writes to memory");
+        zstd.write_all(part).expect("writes to memory");
+        xz.write_all(part).expect("writes to memory");
     }
     let bombs = [
         ("gzip", gzip.finish().expect("writes to memory")),
@@ -326,6 +327,15 @@ fn bombs_are_refused() {
         }
         assert!(PEAK.get() - before < 16 << 20, "{name} took {} bytes", PEAK.get() - before);
     }
+}
+
+#[test]
+fn an_endless_stream_of_something_else_ends_early() {
+    PEAK.set(NOW.get());
+    let before = NOW.get();
+    let read = read_reader(std::io::repeat(0), &ReadOptions::default());
+    assert!(matches!(read, Err(ReadError::NotASnapshot { .. })), "{read:?}");
+    assert!(PEAK.get() - before < 1 << 20);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::ops::Deref;
 use std::path::Path;
 
-use super::{ReadError, ReadOptions};
+use super::{ReadError, ReadOptions, sniff};
 
 /// Dictionary and window memory that a decoder may ask for.
 const DECODER_MEMORY_BYTES: u64 = 512 << 20;
@@ -57,11 +57,23 @@ fn map(file: &File) -> io::Result<memmap2::Mmap> {
     Ok(map)
 }
 
+/// So much of a stream is looked at before the rest is read: an endless one that is no snapshot ends here.
+const HEAD_BYTES: u64 = 64 << 10;
+
+fn is_compressed(data: &[u8]) -> bool {
+    matches!(data, [0x1F, 0x8B, ..] | [0x28, 0xB5, 0x2F, 0xFD, ..] | [0xFD, b'7', b'z', b'X', b'Z', 0, ..])
+}
+
 /// All bytes of a pipe.
 pub(super) fn read_all(reader: impl Read, options: &ReadOptions) -> Result<Vec<u8>, ReadError> {
     let limit_bytes = options.max_decompressed_bytes;
+    let mut reader = reader.take(limit_bytes.saturating_add(1));
     let mut bytes = Vec::new();
-    reader.take(limit_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    reader.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes)?;
+    if !is_compressed(&bytes) {
+        sniff::encoding(&bytes)?;
+    }
+    reader.read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit_bytes {
         return Err(ReadError::TooLarge { format: "input", limit_bytes });
     }
@@ -103,8 +115,13 @@ fn drain(
     options: &ReadOptions,
 ) -> Result<Decompressed, ReadError> {
     let limit_bytes = options.max_decompressed_bytes;
+    let mut decoder = decoder.take(limit_bytes.saturating_add(1));
     let mut bytes = Vec::new();
-    let outcome = decoder.take(limit_bytes.saturating_add(1)).read_to_end(&mut bytes);
+    let mut outcome = decoder.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes);
+    if outcome.is_ok() && bytes.len() as u64 == HEAD_BYTES {
+        sniff::encoding(&bytes)?;
+        outcome = decoder.read_to_end(&mut bytes);
+    }
     if bytes.len() as u64 > limit_bytes {
         return Err(ReadError::TooLarge { format, limit_bytes });
     }
