@@ -67,10 +67,9 @@ pub(crate) fn has(command: &mut Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// `cargo xtask generate`: a crate of its own, so that the other chores need not build whyoom; built as
-/// for tests, which have built most of it.
+/// `cargo xtask generate`: a crate of its own, so that the other chores need not build whyoom.
 pub(crate) fn generate(flags: &[&str]) -> Result<bool> {
-    let mut arguments = vec!["run", "--quiet", "--profile", "test", "--package", "xtask-generate", "--"];
+    let mut arguments = vec!["run", "--quiet", "--package", "xtask-generate", "--"];
     arguments.extend(flags);
     succeeds(&mut cargo(&arguments))
 }

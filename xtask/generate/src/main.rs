@@ -37,11 +37,8 @@ fn run() -> Result<bool> {
         ["--check"] => true,
         _ => bail!("usage: cargo xtask generate [--check]"),
     };
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?;
-    let mut files = Files::new();
-    cli::add(&mut files)?;
-    pages::add(&root, &mut files)?;
-    settings::add(&mut files);
+    let root = root()?;
+    let files = generated(&root)?;
     let differences = differences(&root, &files)?;
     if check {
         for path in &differences {
@@ -67,6 +64,20 @@ fn run() -> Result<bool> {
     Ok(true)
 }
 
+/// The root of the checkout.
+fn root() -> Result<PathBuf> {
+    Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize()?)
+}
+
+/// Every generated file, as it should be.
+fn generated(root: &Path) -> Result<Files> {
+    let mut files = Files::new();
+    cli::add(&mut files)?;
+    pages::add(root, &mut files)?;
+    settings::add(&mut files);
+    Ok(files)
+}
+
 /// Files that are missing, different, or too many.
 fn differences(root: &Path, files: &Files) -> Result<Vec<PathBuf>> {
     let differs = |(path, content): &(&PathBuf, &Vec<u8>)| fs::read(root.join(path)).ok().as_ref() != Some(*content);
@@ -82,4 +93,17 @@ fn differences(root: &Path, files: &Files) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn generated_files_are_up_to_date() -> Result<()> {
+        let root = root()?;
+        let stale = differences(&root, &generated(&root)?)?;
+        assert!(stale.is_empty(), "run `cargo xtask generate`: {stale:?}");
+        Ok(())
+    }
 }
