@@ -190,7 +190,7 @@ fn rows(doc: &mut Doc, device: &DeviceReplay, options: TextOptions) {
     let bytes = |n| options.numbers.bytes(n);
     let mut row =
         |label: &str, text: String| doc.entry(0, &[(Tone::Heading, label.into())], COLUMN, &[(Tone::Plain, text)]);
-    if device.events == 0 {
+    if device.mode == ReplayMode::Recorded && device.matched.is_none() {
         row(
             "In the file",
             format!("reserved {}, allocated {}", bytes(device.end.reserved_bytes), bytes(device.end.allocated_bytes)),

@@ -15,7 +15,7 @@ use whyoom_report::{
     },
     write_replay,
 };
-use whyoom_snapshot::{Device, Snapshot, Warnings};
+use whyoom_snapshot::{Action, Device, Snapshot, Warnings};
 
 use crate::{
     Exit, Streams,
@@ -115,7 +115,10 @@ fn check(
 ) -> DeviceReplay {
     let (snapshot, device) = (trace.snapshot, trace.device);
     let is_modelled = settings.backend == Backend::Native;
-    let has_trace = is_modelled && !device.events.is_empty();
+    let is_block =
+        |a: &Action| matches!(a, Action::Alloc | Action::FreeRequested | Action::FreeCompleted | Action::Oom);
+    // The mark of the dump alone is no trace.
+    let has_trace = is_modelled && device.events.action.iter().any(is_block);
     let sizes = SizeRules::new(&world.model, settings);
     let first = recorded.failures.first();
     let peak = peak(&recorded.stats);
