@@ -8,6 +8,11 @@ use crate::stats::Stats;
 use crate::{Model, Settings};
 use std::collections::BTreeSet;
 
+/// Streams whose arenas are found by index; those of more are searched for.
+const DIRECT_STREAMS: u16 = 64;
+/// Highest number of a private pool; a file that names more is damaged, and they share this one.
+const LAST_POOL: u16 = u16::MAX / 2 - 1;
+
 /// One request of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
@@ -59,7 +64,7 @@ pub(crate) struct Pool {
     pub(crate) clock: u32,
     /// Arenas in the order of their stream pointers, which is the order of releases.
     pub(crate) arenas: Vec<u16>,
-    /// Arena per stream index, `u16::MAX` where none was needed yet.
+    /// Arena per stream index below [`DIRECT_STREAMS`], `u16::MAX` where none was needed yet.
     pub(crate) by_stream: Vec<u16>,
     pub(crate) options: PoolOptions,
 }
@@ -130,6 +135,7 @@ impl Allocator {
 
     /// Sets the options of private pool `pool`.
     pub fn set_pool_options(&mut self, pool: u16, options: PoolOptions) {
+        let pool = pool.min(LAST_POOL);
         self.ensure_pool(pool);
         for half in [2 * pool, 2 * pool + 1] {
             self.pools[half as usize].options = options;
@@ -152,7 +158,7 @@ impl Allocator {
                 owner: (n / 2) as u16,
                 clock: 0,
                 arenas: Vec::new(),
-                by_stream: vec![u16::MAX; self.streams.len()],
+                by_stream: Vec::new(),
                 options: PoolOptions::default(),
             });
         }
@@ -160,6 +166,7 @@ impl Allocator {
 
     /// The arena for requests of this class, made if new.
     pub(crate) fn arena(&mut self, pool: u16, is_small: bool, stream: u16) -> u16 {
+        let pool = pool.min(LAST_POOL);
         let half = 2 * pool as usize + usize::from(!is_small);
         if let Some(&known) = self.pools.get(half).and_then(|p| p.by_stream.get(stream as usize))
             && known != u16::MAX
@@ -168,19 +175,28 @@ impl Allocator {
         }
         self.ensure_pool(pool);
         let pointer = self.streams.get(stream as usize).copied().unwrap_or(0);
-        let id = self.arenas.len() as u16;
-        self.arenas.push(Arena {
-            pool: half as u16,
-            stream: pointer,
-            free: FreeSet::default(),
-            unmapped: BTreeSet::new(),
-        });
-        let arenas = &self.arenas;
-        let pool = &mut self.pools[half];
-        let at = pool.arenas.partition_point(|&a| arenas[a as usize].stream <= pointer);
-        pool.arenas.insert(at, id);
-        if let Some(slot) = pool.by_stream.get_mut(stream as usize) {
-            *slot = id;
+        let (arenas, pool) = (&mut self.arenas, &mut self.pools[half]);
+        let at = pool.arenas.partition_point(|&a| arenas[a as usize].stream < pointer);
+        let id = match pool.arenas.get(at) {
+            Some(&known) if arenas[known as usize].stream == pointer => known,
+            // Only a damaged file has so many; they share the last one.
+            _ if arenas.len() >= u16::MAX as usize => u16::MAX - 1,
+            _ => {
+                let id = arenas.len() as u16;
+                arenas.push(Arena {
+                    pool: half as u16,
+                    stream: pointer,
+                    free: FreeSet::default(),
+                    unmapped: BTreeSet::new(),
+                });
+                pool.arenas.insert(at, id);
+                id
+            }
+        };
+        if stream < DIRECT_STREAMS {
+            let slots = pool.by_stream.len().max(stream as usize + 1);
+            pool.by_stream.resize(slots, u16::MAX);
+            pool.by_stream[stream as usize] = id;
         }
         id
     }
