@@ -99,8 +99,8 @@ impl Recording {
         let number = |text: &str| text.parse::<u32>().expect("a line number");
         let (line, inner) = place.split_once('>').map_or((place, None), |(l, i)| (l, Some(i)));
         let mut frames = vec![
-            ("/work/train.py", "<module>", 1),
-            ("/work/train.py", "main", number(line.trim_end_matches(['!', '@']))),
+            ("/job/train.py", "<module>", 1),
+            ("/job/train.py", "main", number(line.trim_end_matches(['!', '@']))),
         ];
         if line.ends_with('!') {
             frames.push((OPTIMIZER, "step", 200));
@@ -109,7 +109,7 @@ impl Recording {
             frames.push((MODULE, "_apply", 965));
         }
         if let Some(inner) = inner {
-            frames.extend([(MODULE, "_call_impl", 1790), ("/work/net.py", "forward", number(inner))]);
+            frames.extend([(MODULE, "_call_impl", 1790), ("/job/net.py", "forward", number(inner))]);
         }
         frames.iter().fold(StackId::EMPTY, |parent, &(file, function, line)| {
             let frame = Frame { function: self.strings.intern(function), file: self.strings.intern(file), line };
