@@ -4,21 +4,26 @@
 //! - [`replay_recorded`] drives the model with them under the recorded settings and compares every event;
 //!   it yields the [`Program`] (requests and frees without addresses) and the [`LimitInterval`].
 //! - [`simulate`] runs a program under other settings or another limit; [`try_all`] many of them at once.
+//! - [`edits`] change the program: calls added, allocations dropped or scaled, another optimizer.
+//! - [`smallest_limit`] finds from how many bytes a program passes; [`tune`] searches the settings.
 
 mod counterfactual;
+pub mod edits;
 mod limit;
 mod recorded;
 mod steps;
 mod trace;
+mod tune;
 
 pub use counterfactual::{
-    ENSEMBLE_BUDGET, FailedRequest, Growth, HabitDriver, LimitKind, Op, Outcome, Placement, Program, ProgramRequest,
-    Scenario, Start, Trial, Tried, Until, simulate, try_all,
+    ENSEMBLE_BUDGET, FailedRequest, FitsFrom, Growth, HabitDriver, LimitKind, Members, Op, Outcome, Placement, Program,
+    ProgramRequest, Scenario, Start, Trial, Tried, Until, simulate, smallest_limit, try_all,
 };
 pub use limit::{LimitInterval, LimitSource};
 pub use recorded::{Divergence, Failure, FinalState, Recorded, RecordedOptions, replay_recorded};
 pub use steps::{StepSource, Steps, is_module_call, is_outermost_frame, is_python_frame};
 pub use trace::{Allocation, NONE, Trace};
+pub use tune::{Candidate, Price, TuneQuestion, Tuned, tune};
 
 /// Address space of one expandable segment where the card's size is not known, in bytes: more than any card has.
 pub(crate) const RESERVATION: u64 = 1 << 40;

@@ -1,7 +1,6 @@
 //! Steps of the program: from the optimizer's marks, else from its frames, else from the period of its requests.
 
 use crate::trace::Trace;
-use crate::{Op, Program};
 use hashbrown::HashMap;
 use std::ops::Range;
 use whyoom_snapshot::{Action, Events, Snapshot, StackId};
@@ -156,27 +155,6 @@ impl Steps {
     /// Event ranges inside the optimizer's own step, ascending; empty where no annotation says.
     pub fn optimizer(&self) -> &[Range<u32>] {
         &self.optimizer
-    }
-
-    /// Where `empty_cache()` after every `every`-th step is called: indices into [`Program::ops`], each just before
-    /// the first request of the next step (gradients are gone by then).
-    pub fn empty_cache_positions(&self, program: &Program, every: u64) -> Vec<usize> {
-        let every = every.max(1);
-        let mut positions = Vec::new();
-        let mut at = 0;
-        for (n, &start) in self.starts.iter().enumerate().skip(1) {
-            if !(n as u64).is_multiple_of(every) {
-                continue;
-            }
-            at += program.op_event[at..].partition_point(|&e| e < start);
-            let request = program.ops[at..].iter().position(|op| matches!(op, Op::Malloc(_) | Op::Failed(_)));
-            match request {
-                Some(ahead) => positions.push(at + ahead),
-                None => break,
-            }
-        }
-        positions.dedup();
-        positions
     }
 }
 

@@ -6,7 +6,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use whyoom_allocator::{Model, Release, Settings, settings};
-use whyoom_replay::{LimitKind, Op, Program, RecordedOptions, Start, Trace, Trial, Until, replay_recorded, try_all};
+use whyoom_replay::edits::{Edit, EmptyCache};
+use whyoom_replay::{LimitKind, Program, RecordedOptions, Start, Steps, Trace, Trial, Until, replay_recorded, try_all};
 use whyoom_snapshot::{ReadOptions, Snapshot, read_path};
 
 /// The recordings of this repository, and those of a wider corpus where `WHYOOM_CORPUS` names one.
@@ -133,9 +134,7 @@ fn outcomes_are_predicted(dir: &Path) {
         let programs: Vec<Program> = rows
             .iter()
             .map(|row| match row.empty_cache_every {
-                Some(every) => {
-                    recorded.program.with_empty_cache(&empty_cache_positions(&trace, &recorded.program, every))
-                }
+                Some(every) => EmptyCache::after_steps(&Steps::find(&trace), every).apply(&recorded.program),
                 None => recorded.program.clone(),
             })
             .collect();
@@ -198,27 +197,6 @@ fn outcomes_are_predicted(dir: &Path) {
     println!("{verdicts}/{total} verdicts, {exact}/{passes} peaks of whole-run passes exact\n{report}");
     assert_eq!(verdicts, total, "{report}");
     assert!(exact * 100 >= passes * 95, "{report}");
-}
-
-/// Before the first request after every `every`-th optimizer step.
-fn empty_cache_positions(trace: &Trace<'_>, program: &Program, every: u64) -> Vec<usize> {
-    let snapshot = trace.snapshot;
-    let ends = snapshot
-        .annotations
-        .iter()
-        .filter(|a| !a.is_start && snapshot.strings.get(a.name).starts_with("Optimizer.step#"))
-        .map(|a| a.time_us);
-    let mut positions = Vec::new();
-    for (n, end) in ends.enumerate() {
-        if (n as u64 + 1).is_multiple_of(every) {
-            let at = program.ops.iter().zip(&program.op_event).position(|(op, &event)| {
-                matches!(op, Op::Malloc(_) | Op::Failed(_))
-                    && trace.device.events.time_of(event as usize).is_some_and(|t| t > end)
-            });
-            positions.extend(at);
-        }
-    }
-    positions
 }
 
 /// The snapshot as a ring that kept only the events from `from` on would have it.

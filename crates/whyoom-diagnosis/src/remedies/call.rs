@@ -9,11 +9,12 @@
 
 use super::Proposal;
 use crate::case::Case;
+use whyoom_replay::edits::{Edit, EmptyCache};
 
 pub(super) fn propose(case: &Case<'_>) -> Vec<Proposal> {
     let program = &case.recorded.program;
-    let positions = case.ledger.steps.empty_cache_positions(program, 1);
-    if positions.is_empty() {
+    let edit = EmptyCache::after_steps(&case.ledger.steps, 1);
+    if edit.count(program) == 0 {
         return Vec::new();
     }
     vec![Proposal {
@@ -21,7 +22,7 @@ pub(super) fn propose(case: &Case<'_>) -> Vec<Proposal> {
         kind: "call",
         apply: "empty_cache() every step".to_owned(),
         settings: case.in_force.settings.clone(),
-        program: Some(program.with_empty_cache(&positions)),
+        program: Some(edit.apply(program)),
         basis: "exact_replay",
         note: None,
     }]

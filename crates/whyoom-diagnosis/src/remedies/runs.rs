@@ -69,6 +69,7 @@ fn as_recorded(case: &Case<'_>) -> Outcome {
         hypothetical_from: None,
         peak_reserved_at_recorded_failure: None,
         reached_end: true,
+        was_given_up: false,
     }
 }
 

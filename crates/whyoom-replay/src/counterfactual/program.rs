@@ -73,6 +73,7 @@ impl Program {
     /// Fills the facts that the driver's address habit depends on.
     pub(crate) fn note_landmarks(&mut self) {
         self.has_pending = self.ops.iter().any(|op| matches!(op, Op::Drop(_)));
+        (self.requests_before_first_free, self.first_workspace_request) = (None, None);
         let mut ordinal = 0;
         for op in &self.ops {
             match *op {
@@ -92,22 +93,6 @@ impl Program {
                 break;
             }
         }
-    }
-
-    /// The program with `empty_cache()` called before the step at each of `positions` (ascending indices into [`Program::ops`]).
-    #[must_use]
-    pub fn with_empty_cache(&self, positions: &[usize]) -> Self {
-        let mut new = self.clone();
-        new.ops.clear();
-        new.op_event.clear();
-        let mut at = positions.iter().copied().peekable();
-        for (i, (&op, &event)) in self.ops.iter().zip(&self.op_event).enumerate() {
-            while at.next_if(|&p| p <= i).is_some() {
-                new.push(Op::EmptyCache, event as usize);
-            }
-            new.push(op, event as usize);
-        }
-        new
     }
 
     /// The program with every block completing at once, as if no other stream had used it.

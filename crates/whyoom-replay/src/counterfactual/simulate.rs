@@ -22,6 +22,16 @@ pub enum Until {
     FirstFailure,
     /// At the first failing request, or after the step of this event.
     FirstFailureOrEvent(u32),
+    /// The same, or where more is reserved than `reserved` and the driver was called more often than `driver_calls`:
+    /// there is no use in following what something known beats.
+    FirstFailureOrBeyond {
+        /// The event, [`u32::MAX`] for the end.
+        event: u32,
+        /// Bytes.
+        reserved: u64,
+        /// Allocations, frees, maps and unmaps.
+        driver_calls: u64,
+    },
 }
 
 /// One counterfactual.
@@ -71,12 +81,17 @@ pub struct Outcome {
     pub peak_reserved_at_recorded_failure: Option<u64>,
     /// Whether the program was followed to its end.
     pub reached_end: bool,
+    /// Whether it was not followed further, since something known beats it.
+    pub was_given_up: bool,
 }
 
 /// Runs `program` under `scenario`. Time is linear in its steps; nothing is shared, so runs may go in parallel.
 pub fn simulate(program: &Program, scenario: &Scenario<'_>) -> Outcome {
     Simulation::new(program, scenario).run(scenario.until)
 }
+
+/// Steps between two looks at the bar of [`Until::FirstFailureOrBeyond`], less one; a power of two, less one.
+const BAR_EVERY: usize = 1023;
 
 struct Simulation<'a> {
     program: &'a Program,
@@ -109,6 +124,7 @@ impl<'a> Simulation<'a> {
                 hypothetical_from: None,
                 peak_reserved_at_recorded_failure: None,
                 reached_end: false,
+                was_given_up: false,
             },
         };
         match scenario.start {
@@ -178,10 +194,24 @@ impl<'a> Simulation<'a> {
         let (stop_at_failure, last_event) = match until {
             Until::End => (false, u32::MAX),
             Until::FirstFailure => (true, u32::MAX),
-            Until::FirstFailureOrEvent(event) => (true, event),
+            Until::FirstFailureOrEvent(event) | Until::FirstFailureOrBeyond { event, .. } => (true, event),
+        };
+        let bar = match until {
+            Until::FirstFailureOrBeyond { reserved, driver_calls, .. } => Some((reserved, driver_calls)),
+            _ => None,
         };
         let mut reached_end = true;
         for (k, &op) in program.ops.iter().enumerate() {
+            if k & BAR_EVERY == 0
+                && let Some((reserved, calls)) = bar
+            {
+                let stats = self.allocator.stats();
+                if stats.reserved.peak > reserved && stats.driver_allocations + stats.driver_frees > calls {
+                    self.outcome.was_given_up = true;
+                    reached_end = false;
+                    break;
+                }
+            }
             match op {
                 Op::Malloc(id) => {
                     if self.ordinal >= self.driver.next_landmark {

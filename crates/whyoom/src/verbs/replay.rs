@@ -6,7 +6,9 @@ use whyoom_allocator::{
     settings::{Backend, Settings, SettingsError, parse},
 };
 use whyoom_replay::{
-    LimitKind, LimitSource, Recorded, RecordedOptions, Start, Steps, Trace, Trial, Until, replay_recorded, try_all,
+    LimitKind, LimitSource, Recorded, RecordedOptions, Start, Steps, Trace, Trial, Until,
+    edits::{self, Edit},
+    replay_recorded, try_all,
 };
 use whyoom_report::{
     replay::{
@@ -191,17 +193,11 @@ fn otherwise(
         None if recorded.limit.source == LimitSource::Card => (recorded.limit.safe(), LimitKind::Card),
         None => (recorded.limit.safe(), LimitKind::Fraction),
     };
-    let positions = match world.args.empty_cache {
-        Some(EmptyCache(every)) => steps.empty_cache_positions(&recorded.program, every.get()),
-        None => Vec::new(),
-    };
-    let edited;
-    let program = if positions.is_empty() {
-        &recorded.program
-    } else {
-        edited = recorded.program.with_empty_cache(&positions);
-        &edited
-    };
+    let calls = world.args.empty_cache.map(|EmptyCache(every)| edits::EmptyCache::after_steps(steps, every.get()));
+    let calls = calls.unwrap_or_default();
+    let is_never_called = calls.count(&recorded.program) == 0;
+    let edited = calls.apply(&recorded.program);
+    let program = &edited;
     let is_cold = recorded.started_empty || limit.is_some() || settings.expandable_segments;
     let sizes = SizeRules::new(&world.model, &settings);
     let trial = Trial {
@@ -227,7 +223,7 @@ fn otherwise(
             tried.members, tried.failing_members
         ));
     }
-    if world.args.empty_cache.is_some() && positions.is_empty() {
+    if world.args.empty_cache.is_some() && is_never_called {
         notes.push("No step ends in this trace, so empty_cache() was never called.".to_owned());
     }
     DeviceReplay {

@@ -1,0 +1,182 @@
+//! From how many bytes a program passes.
+
+use super::habit::Placement;
+use super::program::Program;
+use super::simulate::{Outcome, Scenario, simulate};
+use super::sweep::Trial;
+use rayon::prelude::*;
+
+/// Memory is had in pages of this grain (`kSmallBuffer`, all releases).
+const GRAIN: u64 = 2 << 20;
+/// Limits tried above the one found, and below it.
+const PROBES: u64 = 8;
+/// Passing need not grow with the limit; so many gaps are looked into.
+const GAPS: usize = 3;
+
+/// From how many bytes a program passes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FitsFrom {
+    /// The smallest limit found that passes, new segments lying where they usually do. In bytes, to 2 MiB.
+    pub bytes: u64,
+    /// Every limit tried from here on passes, in every placement and timing. Above `bytes` where passing does not grow
+    /// with the limit, or depends on where segments lie.
+    pub reliable_bytes: u64,
+    /// Peak reserved under the limit `bytes`.
+    pub peak_reserved: u64,
+    /// Limits tried.
+    pub limits_tried: u32,
+}
+
+/// Which placements and timings a limit is tried with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Members {
+    /// The usual course alone: [`FitsFrom::reliable_bytes`] knows of no other.
+    Usual,
+    /// All of them.
+    All,
+}
+
+/// Finds the smallest limit under which `trial` passes, whatever its own limit: by bisection between what is requested
+/// and what is reserved without a limit, and then by trying neighbours, since a larger limit need not pass where a
+/// smaller one does. `None` if it fails without a limit.
+///
+/// About 30 limits are tried by one replay each, and as many again with the other placements and timings, if they matter.
+pub fn smallest_limit(trial: &Trial<'_>, members: Members) -> Option<FitsFrom> {
+    let ensemble = Ensemble::new(trial, members);
+    let free: Vec<Outcome> = ensemble.members.par_iter().map(|&m| ensemble.run(None, m)).collect();
+    if free[0].first_failure.is_some() {
+        return None;
+    }
+    let needed = free[0].stats.requested.peak / GRAIN * GRAIN;
+    // What reserves no more than this without a limit meets none.
+    let top = |outcomes: &[Outcome]| {
+        outcomes.iter().map(|o| o.stats.reserved.peak).max().unwrap_or(0).div_ceil(GRAIN).saturating_mul(GRAIN)
+    };
+    let mut usual = Search { ensemble: &ensemble, members: 1, tried: 0 };
+    let lowest = usual.bisect(needed.saturating_sub(GRAIN), top(&free[..1]));
+    let found = usual.close_gaps(lowest, top(&free[..1]));
+    let bytes = usual.lowest_passing(lowest, needed).unwrap_or(lowest);
+    let mut all = Search { ensemble: &ensemble, members: ensemble.members.len(), tried: 0 };
+    let mut firm = found;
+    if all.members > 1 {
+        if !all.passes(found) {
+            firm = all.bisect(found, top(&free));
+        }
+        firm = all.close_gaps(firm, top(&free));
+    }
+    let under = ensemble.run(Some(bytes), ensemble.members[0]);
+    let peak_reserved = under.stats.reserved.peak;
+    Some(FitsFrom { bytes, reliable_bytes: firm, peak_reserved, limits_tried: usual.tried + all.tried })
+}
+
+/// A trial with its placements and timings.
+struct Ensemble<'a> {
+    trial: &'a Trial<'a>,
+    early: Option<Program>,
+    late: Option<Program>,
+    /// The usual course first.
+    members: Vec<(Timing, Placement)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Timing {
+    AsRecorded,
+    Early,
+    Late,
+}
+
+impl<'a> Ensemble<'a> {
+    fn new(trial: &'a Trial<'a>, wanted: Members) -> Self {
+        let is_alone = wanted == Members::Usual || trial.settings.expandable_segments;
+        let placements = if is_alone { &Placement::ENSEMBLE[..1] } else { &Placement::ENSEMBLE };
+        let mut members: Vec<(Timing, Placement)> = placements.iter().map(|&p| (Timing::AsRecorded, p)).collect();
+        let has_pending = trial.program.has_pending && wanted == Members::All;
+        if has_pending {
+            members.extend([(Timing::Early, Placement::USUAL), (Timing::Late, Placement::USUAL)]);
+        }
+        Self {
+            trial,
+            early: has_pending.then(|| trial.program.with_early_completions()),
+            late: has_pending.then(|| trial.program.with_late_completions()),
+            members,
+        }
+    }
+
+    fn run(&self, limit: Option<u64>, (timing, placement): (Timing, Placement)) -> Outcome {
+        let edited = match timing {
+            Timing::AsRecorded => None,
+            Timing::Early => self.early.as_ref(),
+            Timing::Late => self.late.as_ref(),
+        };
+        let t = self.trial;
+        let scenario = Scenario {
+            model: t.model,
+            settings: &t.settings,
+            limit,
+            limit_kind: t.limit_kind,
+            start: t.start,
+            placement,
+            until: t.until,
+        };
+        simulate(edited.unwrap_or(t.program), &scenario)
+    }
+}
+
+/// A search for a limit under which the first few members pass.
+struct Search<'a> {
+    ensemble: &'a Ensemble<'a>,
+    members: usize,
+    tried: u32,
+}
+
+impl Search<'_> {
+    fn is_passed(&self, limit: u64) -> bool {
+        let members = &self.ensemble.members[..self.members];
+        members.par_iter().all(|&m| self.ensemble.run(Some(limit), m).first_failure.is_none())
+    }
+
+    fn passes(&mut self, limit: u64) -> bool {
+        self.tried += 1;
+        self.is_passed(limit)
+    }
+
+    /// The smallest limit above `fails` up to `passes` that passes, by bisection.
+    fn bisect(&mut self, mut fails: u64, mut passes: u64) -> u64 {
+        while passes.saturating_sub(fails) > GRAIN {
+            let middle = (fails + (passes - fails) / 2).div_ceil(GRAIN) * GRAIN;
+            let middle = if middle >= passes { fails + GRAIN } else { middle };
+            if self.passes(middle) {
+                passes = middle;
+            } else {
+                fails = middle;
+            }
+        }
+        passes
+    }
+
+    /// The limit above `found` from which on none of those tried fails.
+    fn close_gaps(&mut self, mut found: u64, top: u64) -> u64 {
+        for _ in 0..GAPS {
+            let near = (0..PROBES / 2).map(|k| found + (GRAIN << (2 * k)));
+            let spread = (1..PROBES).map(|k| (found + top.saturating_sub(found) / PROBES * k) / GRAIN * GRAIN);
+            let mut probes: Vec<u64> = near.chain(spread).filter(|&p| p > found && p < top).collect();
+            probes.sort_unstable();
+            probes.dedup();
+            self.tried += probes.len() as u32;
+            let Some(fails) = probes.into_par_iter().filter(|&p| !self.is_passed(p)).max() else { break };
+            found = self.bisect(fails, top);
+        }
+        found
+    }
+
+    /// The smallest limit that passes of some below `found`.
+    fn lowest_passing(&mut self, found: u64, needed: u64) -> Option<u64> {
+        let spread = (1..PROBES).map(|k| (needed + found.saturating_sub(needed) / PROBES * k) / GRAIN * GRAIN);
+        let near = (1..PROBES / 2).map(|k| found.saturating_sub(GRAIN << k));
+        let mut probes: Vec<u64> = spread.chain(near).filter(|&p| p >= needed && p < found).collect();
+        probes.sort_unstable();
+        probes.dedup();
+        self.tried += probes.len() as u32;
+        probes.into_par_iter().filter(|&p| self.is_passed(p)).min()
+    }
+}
