@@ -23,6 +23,7 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
         'whyoom' {
             [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
+            [CompletionResult]::new('--card', '--card', [CompletionResultType]::ParameterName, 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit')
             [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON (pretty or, with --json=compact, on one line)')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
@@ -37,12 +38,14 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             [CompletionResult]::new('--version', '--version', [CompletionResultType]::ParameterName, 'Print version')
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'Says why, who, and what would help (the default verb)')
             [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Checks that the model reproduces a recording, or tries other settings on it')
+            [CompletionResult]::new('tune', 'tune', [CompletionResultType]::ParameterValue, 'Searches the allocator''s settings for those that reserve least')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
         'whyoom;explain' {
             [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
+            [CompletionResult]::new('--card', '--card', [CompletionResultType]::ParameterName, 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit')
             [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON (pretty or, with --json=compact, on one line)')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
@@ -58,11 +61,30 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
         'whyoom;replay' {
             [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
+            [CompletionResult]::new('--card', '--card', [CompletionResultType]::ParameterName, 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit')
             [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
             [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON (pretty or, with --json=compact, on one line)')
             [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
             [CompletionResult]::new('--settings', '--settings', [CompletionResultType]::ParameterName, 'Replay under this PYTORCH_CUDA_ALLOC_CONF instead of the recorded one; '''' is PyTorch''s defaults')
-            [CompletionResult]::new('--empty-cache', '--empty-cache', [CompletionResultType]::ParameterName, 'Call `empty_cache()` after every step, or after every Nth')
+            [CompletionResult]::new('--empty-cache', '--empty-cache', [CompletionResultType]::ParameterName, 'Call `empty_cache()` after every step, every Nth step, every `zero_grad()`, or every evaluation')
+            [CompletionResult]::new('--drop', '--drop', [CompletionResultType]::ParameterName, 'Leave out a group of allocations: leak, activations, gradients, `optimizer_state`, parameters, batch, or those made at a place as train.py:132, train.py or a function''s name (may be given again)')
+            [CompletionResult]::new('--scale', '--scale', [CompletionResultType]::ParameterName, 'Scale a group''s requests, as batch=0.5 for half the batch (may be given again)')
+            [CompletionResult]::new('--optimizer', '--optimizer', [CompletionResultType]::ParameterName, 'Replace the recorded optimizer''s state by that of another')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--bytes', '--bytes', [CompletionResultType]::ParameterName, 'Show exact bytes')
+            [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Keep to ASCII characters')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help (see more with ''--help'')')
+            break
+        }
+        'whyoom;tune' {
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
+            [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
+            [CompletionResult]::new('--card', '--card', [CompletionResultType]::ParameterName, 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit')
+            [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON (pretty or, with --json=compact, on one line)')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
             [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
             [CompletionResult]::new('--bytes', '--bytes', [CompletionResultType]::ParameterName, 'Show exact bytes')
@@ -74,6 +96,7 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
         'whyoom;help' {
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'Says why, who, and what would help (the default verb)')
             [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Checks that the model reproduces a recording, or tries other settings on it')
+            [CompletionResult]::new('tune', 'tune', [CompletionResultType]::ParameterValue, 'Searches the allocator''s settings for those that reserve least')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -81,6 +104,9 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             break
         }
         'whyoom;help;replay' {
+            break
+        }
+        'whyoom;help;tune' {
             break
         }
         'whyoom;help;help' {

@@ -25,6 +25,9 @@ _whyoom() {
             whyoom,replay)
                 cmd="whyoom__subcmd__replay"
                 ;;
+            whyoom,tune)
+                cmd="whyoom__subcmd__tune"
+                ;;
             whyoom__subcmd__help,explain)
                 cmd="whyoom__subcmd__help__subcmd__explain"
                 ;;
@@ -34,6 +37,9 @@ _whyoom() {
             whyoom__subcmd__help,replay)
                 cmd="whyoom__subcmd__help__subcmd__replay"
                 ;;
+            whyoom__subcmd__help,tune)
+                cmd="whyoom__subcmd__help__subcmd__tune"
+                ;;
             *)
                 ;;
         esac
@@ -41,7 +47,7 @@ _whyoom() {
 
     case "${cmd}" in
         whyoom)
-            opts="-v -h -V --device --limit --torch --json --verbose --bytes --ascii --color --fail-on --help --version explain replay help"
+            opts="-v -h -V --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --help --version explain replay tune help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -52,6 +58,10 @@ _whyoom() {
                     return 0
                     ;;
                 --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --card)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -79,7 +89,7 @@ _whyoom() {
             return 0
             ;;
         whyoom__subcmd__explain)
-            opts="-v -h --device --limit --torch --json --verbose --bytes --ascii --color --fail-on --help"
+            opts="-v -h --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -90,6 +100,10 @@ _whyoom() {
                     return 0
                     ;;
                 --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --card)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -117,7 +131,7 @@ _whyoom() {
             return 0
             ;;
         whyoom__subcmd__help)
-            opts="explain replay help"
+            opts="explain replay tune help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -172,8 +186,22 @@ _whyoom() {
             COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
             return 0
             ;;
+        whyoom__subcmd__help__subcmd__tune)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
         whyoom__subcmd__replay)
-            opts="-v -h --device --limit --torch --json --verbose --bytes --ascii --color --settings --empty-cache --help"
+            opts="-v -h --device --limit --card --torch --json --verbose --bytes --ascii --color --settings --empty-cache --drop --scale --optimizer --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -184,6 +212,10 @@ _whyoom() {
                     return 0
                     ;;
                 --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --card)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -205,6 +237,56 @@ _whyoom() {
                     ;;
                 --empty-cache)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --drop)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --scale)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --optimizer)
+                    COMPREPLY=($(compgen -W "sgd sgd-momentum adamw" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        whyoom__subcmd__tune)
+            opts="-v -h --device --limit --card --torch --json --verbose --bytes --ascii --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --card)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --torch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -W "pretty compact" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 *)

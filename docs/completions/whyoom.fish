@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_whyoom_global_optspecs
-    string join \n device= limit= torch= json= v/verbose bytes ascii color= fail-on= h/help V/version
+    string join \n device= limit= card= torch= json= v/verbose bytes ascii color= fail-on= h/help V/version
 end
 
 function __fish_whyoom_needs_command
@@ -26,6 +26,7 @@ end
 
 complete -c whyoom -n "__fish_whyoom_needs_command" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
 complete -c whyoom -n "__fish_whyoom_needs_command" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
+complete -c whyoom -n "__fish_whyoom_needs_command" -l card -d 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit' -r
 complete -c whyoom -n "__fish_whyoom_needs_command" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
 complete -c whyoom -n "__fish_whyoom_needs_command" -l json -d 'Write JSON (pretty or, with --json=compact, on one line)' -r -f -a "pretty\t''
 compact\t''"
@@ -40,9 +41,11 @@ complete -c whyoom -n "__fish_whyoom_needs_command" -s h -l help -d 'Print help'
 complete -c whyoom -n "__fish_whyoom_needs_command" -s V -l version -d 'Print version'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "explain" -d 'Says why, who, and what would help (the default verb)'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
+complete -c whyoom -n "__fish_whyoom_needs_command" -a "tune" -d 'Searches the allocator\'s settings for those that reserve least'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l card -d 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l json -d 'Write JSON (pretty or, with --json=compact, on one line)' -r -f -a "pretty\t''
 compact\t''"
@@ -56,6 +59,7 @@ complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l ascii -d 'Keep
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -s h -l help -d 'Print help'
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l card -d 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l json -d 'Write JSON (pretty or, with --json=compact, on one line)' -r -f -a "pretty\t''
 compact\t''"
@@ -63,11 +67,30 @@ complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l color -d 'When 
 always\t''
 never\t''"
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l settings -d 'Replay under this PYTORCH_CUDA_ALLOC_CONF instead of the recorded one; \'\' is PyTorch\'s defaults' -r
-complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l empty-cache -d 'Call `empty_cache()` after every step, or after every Nth' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l empty-cache -d 'Call `empty_cache()` after every step, every Nth step, every `zero_grad()`, or every evaluation' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l drop -d 'Leave out a group of allocations: leak, activations, gradients, `optimizer_state`, parameters, batch, or those made at a place as train.py:132, train.py or a function\'s name (may be given again)' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l scale -d 'Scale a group\'s requests, as batch=0.5 for half the batch (may be given again)' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l optimizer -d 'Replace the recorded optimizer\'s state by that of another' -r -f -a "sgd\t'SGD without momentum: no state'
+sgd-momentum\t'SGD with momentum: one tensor for each parameter'
+adamw\t'Adam and AdamW: two tensors for each parameter'"
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -s v -l verbose -d 'Show everything, not only what matters most'
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l bytes -d 'Show exact bytes'
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l ascii -d 'Keep to ASCII characters'
-complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -s h -l help -d 'Print help'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay help" -f -a "explain" -d 'Says why, who, and what would help (the default verb)'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay help" -f -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l card -d 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l json -d 'Write JSON (pretty or, with --json=compact, on one line)' -r -f -a "pretty\t''
+compact\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l color -d 'When to use colours' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -s v -l verbose -d 'Show everything, not only what matters most'
+complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l bytes -d 'Show exact bytes'
+complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l ascii -d 'Keep to ASCII characters'
+complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -s h -l help -d 'Print help'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune help" -f -a "explain" -d 'Says why, who, and what would help (the default verb)'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune help" -f -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune help" -f -a "tune" -d 'Searches the allocator\'s settings for those that reserve least'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

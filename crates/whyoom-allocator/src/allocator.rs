@@ -7,6 +7,7 @@ use crate::size::{MIN_BLOCK, SMALL_REQUEST, SizeRules};
 use crate::stats::Stats;
 use crate::{Model, Settings};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Streams whose arenas are found by index; those of more are searched for.
 const DIRECT_STREAMS: u16 = 64;
@@ -62,6 +63,8 @@ pub(crate) struct Pool {
     pub(crate) owner: u16,
     /// `get_free_blocks_call_count`.
     pub(crate) clock: u32,
+    /// Wholly free `cudaMalloc` segments, counted where garbage collection is on.
+    pub(crate) releasable: u32,
     /// Arenas in the order of their stream pointers, which is the order of releases.
     pub(crate) arenas: Vec<u16>,
     /// Arena per stream index below [`DIRECT_STREAMS`], `u16::MAX` where none was needed yet.
@@ -78,38 +81,49 @@ pub struct Allocator {
     pub(crate) model: Model,
     pub(crate) settings: Settings,
     pub(crate) sizes: SizeRules,
-    pub(crate) streams: Vec<u64>,
+    pub(crate) streams: Arc<[u64]>,
     pub(crate) blocks: Slab,
     pub(crate) arenas: Vec<Arena>,
     /// `2 * owner` is the small half, `2 * owner + 1` the large half.
     pub(crate) pools: Vec<Pool>,
     /// Private pools whose use count fell to 0, in the order in which they did.
     pub(crate) freeable: Vec<u16>,
+    /// Blocks that wait for other streams, in order; [`NONE`] where one is done. A waiting block's `gc_base` is its place.
     pub(crate) pending: Vec<u32>,
+    pub(crate) pending_done: usize,
     pub(crate) synchronised: Vec<u32>,
     pub(crate) stats: Stats,
     pub(crate) max_split: u64,
     pub(crate) max_rounding: u64,
     pub(crate) has_use_on_oom_pool: bool,
+    /// Garbage collection is on.
+    pub(crate) collects: bool,
 }
 
 impl Allocator {
     /// An empty allocator. `streams` are the raw stream pointers that requests refer to by index.
     pub fn new(model: Model, settings: Settings, streams: &[u64]) -> Self {
+        Self::sharing(model, settings, streams.into())
+    }
+
+    /// As [`Allocator::new`], without a copy of `streams`.
+    pub fn sharing(model: Model, settings: Settings, streams: Arc<[u64]>) -> Self {
         let sizes = SizeRules::new(&model, &settings);
         let max_rounding = if model.has_max_non_split_rounding { settings.max_non_split_rounding } else { 20 << 20 };
         let mut new = Self {
             sizes,
             max_split: settings.max_split_size.unwrap_or(u64::MAX),
             max_rounding,
+            collects: settings.garbage_collection_threshold > 0.0,
             model,
             settings,
-            streams: streams.to_vec(),
+            streams,
             blocks: Slab::default(),
             arenas: Vec::new(),
             pools: Vec::new(),
             freeable: Vec::new(),
             pending: Vec::new(),
+            pending_done: 0,
             synchronised: Vec::new(),
             stats: Stats::default(),
             has_use_on_oom_pool: false,
@@ -157,6 +171,7 @@ impl Allocator {
                 is_small: n.is_multiple_of(2),
                 owner: (n / 2) as u16,
                 clock: 0,
+                releasable: 0,
                 arenas: Vec::new(),
                 by_stream: Vec::new(),
                 options: PoolOptions::default(),
@@ -360,15 +375,44 @@ impl Allocator {
         block.flags = (block.flags & !ALLOCATED) | PENDING;
         let size = block.size;
         self.stats.allocated.sub(size);
-        self.pending.push(id.0);
+        self.push_pending(id.0);
+    }
+
+    pub(crate) fn push_pending(&mut self, id: u32) {
+        self.blocks[id].gc_base = self.pending.len() as u32;
+        self.pending.push(id);
     }
 
     /// Work on other streams is done with a pending block.
     pub fn complete(&mut self, id: BlockId) {
-        if let Some(at) = self.pending.iter().position(|&p| p == id.0) {
-            self.pending.remove(at);
-            self.free_block(id.0);
+        let place = self.blocks[id.0].gc_base as usize;
+        if self.pending.get(place) != Some(&id.0) {
+            return;
         }
+        self.pending[place] = NONE;
+        self.pending_done += 1;
+        // Now and then the gaps are closed, so that the list stays as short as what waits.
+        if self.pending_done > 32 && self.pending_done * 2 > self.pending.len() {
+            self.pending.retain(|&p| p != NONE);
+            self.pending_done = 0;
+            for (place, &p) in self.pending.iter().enumerate() {
+                self.blocks[p].gc_base = place as u32;
+            }
+        }
+        self.free_block(id.0);
+    }
+
+    /// Whether the memory that completing `id` sets free could serve `request`. Where it could not, and nothing else
+    /// can, nothing can afterwards.
+    pub fn may_serve(&mut self, id: BlockId, request: &Request) -> bool {
+        let size = self.sizes.round(request.bytes);
+        let arena = self.arena(request.pool, size <= SMALL_REQUEST, request.stream);
+        let block = &self.blocks[id.0];
+        let beside = |at: u32| match at {
+            NONE => 0,
+            at => Some(&self.blocks[at]).filter(|b| b.is_allocatable() && b.has(MAPPED)).map_or(0, |b| b.size),
+        };
+        block.arena == arena && block.size + beside(block.prev) + beside(block.next) >= size
     }
 
     /// Tags of pending blocks that a synchronisation inside the allocator completed since the last call.
@@ -436,7 +480,11 @@ impl Allocator {
         let block = &mut self.blocks[id];
         let arena = &mut self.arenas[block.arena as usize];
         if block.has(MAPPED) {
-            block.gc_base = self.pools[arena.pool as usize].clock;
+            let pool = &mut self.pools[arena.pool as usize];
+            block.gc_base = pool.clock;
+            if self.collects && block.is_releasable() {
+                pool.releasable += 1;
+            }
             arena.free.insert(FreeKey { size: block.size, addr: block.addr, block: id });
         } else {
             arena.unmapped.insert((block.addr, id));
@@ -448,7 +496,10 @@ impl Allocator {
         let block = &self.blocks[id];
         let arena = &mut self.arenas[block.arena as usize];
         if block.has(MAPPED) {
-            arena.free.remove(block.size, block.addr);
+            if arena.free.remove(block.size, block.addr) && self.collects && block.is_releasable() {
+                let pool = &mut self.pools[arena.pool as usize];
+                pool.releasable = pool.releasable.saturating_sub(1);
+            }
         } else {
             arena.unmapped.remove(&(block.addr, id));
         }

@@ -43,6 +43,11 @@ impl Block {
     pub(crate) fn is_split(&self) -> bool {
         self.prev != NONE || self.next != NONE
     }
+    /// Of a free block: a `cudaMalloc` segment that is free as a whole. It stays so as long as the block is free.
+    #[inline]
+    pub(crate) fn is_releasable(&self) -> bool {
+        !self.has(EXPANDABLE) && !self.is_split()
+    }
 }
 
 #[derive(Debug, Clone, Default)]

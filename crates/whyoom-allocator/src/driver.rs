@@ -12,6 +12,12 @@ pub trait Driver {
     /// `next` is the address of the block it would give back first in this pass.
     fn must_collect(&mut self, total: u64, threshold: f64, next: u64) -> bool;
 
+    /// Whether [`Driver::must_collect`] may say yes: asked first, and only where there is something to give back. It
+    /// must not say no where that would say yes.
+    fn may_collect(&mut self, _total: u64, _threshold: f64) -> bool {
+        true
+    }
+
     /// `cudaMalloc`: the address, or `None` if the driver refuses.
     fn segment_alloc(&mut self, bytes: u64, stream: u64) -> Option<u64>;
 
@@ -58,6 +64,9 @@ impl Driver for AscendingDriver {
     }
     fn must_collect(&mut self, total: u64, threshold: f64, _next: u64) -> bool {
         self.limit.is_some_and(|limit| total > (threshold * limit as f64) as u64)
+    }
+    fn may_collect(&mut self, total: u64, threshold: f64) -> bool {
+        self.must_collect(total, threshold, 0)
     }
     fn segment_alloc(&mut self, bytes: u64, _stream: u64) -> Option<u64> {
         let address = self.next;

@@ -16,6 +16,10 @@ pub struct Release {
 impl Release {
     /// The release whose allocator is modelled when nothing else is known.
     pub const DEFAULT: Self = Self::new(2, 11);
+    /// The oldest release that is modelled: its allocator is the first that can write a snapshot with a trace.
+    pub const OLDEST: Self = Self::new(1, 13);
+    /// The newest release that is modelled.
+    pub const NEWEST: Self = Self::new(2, 15);
     /// `major.minor.0`.
     pub const fn new(major: u16, minor: u16) -> Self {
         Self { major, minor, patch: 0 }

@@ -63,10 +63,11 @@ impl Allocator {
             id
         };
         let mut bytes = 0;
+        // A block joins the free ones once its neighbours are known.
+        let mut free: Vec<u32> = Vec::new();
         for block in &region.blocks {
             if let Some(gap) = at.and_then(|at| block.address.checked_sub(at)).filter(|&gap| gap > 0) {
-                let id = add(self, block.address - gap, gap, kind, 0, 0);
-                self.insert_free(id);
+                free.push(add(self, block.address - gap, gap, kind, 0, 0));
             }
             let state = match block.state {
                 PlacedState::Allocated => ALLOCATED,
@@ -77,9 +78,9 @@ impl Allocator {
             at = at.map(|_| block.address + block.size);
             bytes += block.size;
             match block.state {
-                PlacedState::Free => self.insert_free(id),
+                PlacedState::Free => free.push(id),
                 PlacedState::Allocated => self.stats.allocated.add(block.size),
-                PlacedState::Pending => self.pending.push(id),
+                PlacedState::Pending => self.push_pending(id),
             }
             if block.state != PlacedState::Free {
                 self.stats.active.add(block.size);
@@ -90,7 +91,9 @@ impl Allocator {
         if let (Some((base, length)), Some(at)) = (region.reservation, at)
             && base + length > at
         {
-            let id = add(self, at, base + length - at, kind, 0, 0);
+            free.push(add(self, at, base + length - at, kind, 0, 0));
+        }
+        for id in free {
             self.insert_free(id);
         }
         self.stats.reserved.add(bytes);

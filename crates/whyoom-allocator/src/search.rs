@@ -9,11 +9,16 @@ impl Allocator {
     #[inline]
     pub(crate) fn take_free_block(&mut self, arena: u16, size: u64) -> Option<u32> {
         let pool = self.arenas[arena as usize].pool as usize;
-        if self.settings.garbage_collection_threshold > 0.0 {
+        if self.collects {
             self.pools[pool].clock = self.pools[pool].clock.wrapping_add(1);
         }
         let at = self.find_free_block(arena, size)?;
-        Some(self.arenas[arena as usize].free.remove_at(at).block)
+        let id = self.arenas[arena as usize].free.remove_at(at).block;
+        if self.collects && self.blocks[id].is_releasable() {
+            let pool = &mut self.pools[pool];
+            pool.releasable = pool.releasable.saturating_sub(1);
+        }
+        Some(id)
     }
 
     /// The block that a request of `size` would get, by best fit.

@@ -2,6 +2,9 @@
 
 use crate::case::Case;
 use crate::explanation::BoundReport;
+use crate::remedies::{effective, until};
+use whyoom_allocator::{Model, Settings};
+use whyoom_replay::{LimitKind, Start, Trial};
 
 /// Page of small expandable segments, the finest grain in which memory is had (`kSmallBuffer`, all releases).
 const PAGE: u64 = 2 << 20;
@@ -19,5 +22,25 @@ pub(crate) fn of(case: &Case<'_>) -> BoundReport {
         None => needed,
     };
     let bytes_to_free = case.limit.high.map_or(0, |high| decisive.saturating_sub(high));
-    BoundReport { compact_bytes: compact, bytes_to_free, fits_from_bytes_default: None, fits_from_bytes_best: None }
+    let fits = &case.tried.fits;
+    BoundReport {
+        compact_bytes: compact,
+        bytes_to_free,
+        fits_from_bytes_default: fits.default.map(|f| f.bytes),
+        fits_from_bytes_best: fits.best.map(|f| f.bytes),
+    }
+}
+
+/// The replay of `settings` whose smallest limit is sought. A limit is taken for a smaller card or a fraction alike.
+pub(crate) fn trial<'c>(case: &Case<'c>, model: Model, settings: &Settings) -> Trial<'c> {
+    Trial {
+        program: &case.recorded.program,
+        model,
+        settings: effective(case, settings),
+        limit: None,
+        limit_kind: LimitKind::Fraction,
+        // Under a limit an empty allocator is nearest the truth.
+        start: Start::Cold,
+        until: until(case),
+    }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Failing {
     pub(crate) step: Option<u64>,
     /// `oom` entries in the trace.
     pub(crate) count: u64,
-    /// The program went on for at least a step.
+    /// The program, or a library that it calls, caught it and asked for memory again.
     pub(crate) went_on: bool,
 }
 
@@ -25,6 +25,29 @@ impl Failing {
     /// Bytes that a compact layout would need for this request.
     pub(crate) fn needed(&self) -> u64 {
         self.state.active.saturating_add(self.state.request_bytes)
+    }
+}
+
+/// The request that would have failed, by replay, under a limit that was given to a run that did not fail.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WouldFail {
+    /// The limit given.
+    pub(crate) limit: u64,
+    /// The recorded request.
+    pub(crate) event: u32,
+    pub(crate) malloc: u64,
+    /// Rounded request.
+    pub(crate) request_bytes: u64,
+    /// Allocated or pending in the replay.
+    pub(crate) live: u64,
+    /// Reserved in the replay.
+    pub(crate) reserved: u64,
+}
+
+impl WouldFail {
+    /// Bytes that a compact layout would need for this request.
+    pub(crate) fn needed(&self) -> u64 {
+        self.live.saturating_add(self.request_bytes)
     }
 }
 
@@ -39,7 +62,11 @@ pub(crate) struct Case<'a> {
     pub(crate) in_effect: Limit,
     /// The model reproduces the recording.
     pub(crate) is_exact: bool,
+    /// The file is cut within the trace: how it went on is lost.
+    pub(crate) is_cut: bool,
     pub(crate) failing: Option<Failing>,
+    /// Where it would fail, if it did not but a limit was given.
+    pub(crate) would_fail: Option<WouldFail>,
     /// What accumulated, if anything.
     pub(crate) growth: Option<Growth>,
     /// What was tried. Empty until the remedies have run.
@@ -60,7 +87,7 @@ impl<'a> Case<'a> {
                 state,
                 step: ledger.steps.of(event),
                 count: recorded.failures.len() as u64,
-                went_on: ledger.levels.iter().any(|l| l.start > event && l.is_complete),
+                went_on: ledger.asks_after(event),
             }
         });
         let growth = match &failing {
@@ -71,7 +98,19 @@ impl<'a> Case<'a> {
         // What is reserved at some time was allowed, whether or not the trace shows how it was obtained.
         inferred.low = inferred.low.max(ledger.trace.peak_reserved);
         let (limit, in_effect) = (Limit::new(Some(inferred), given), Limit::in_effect(inferred, given));
-        Self { ledger, recorded, in_force, limit, in_effect, is_exact, failing, growth, tried: Tried::default() }
+        Self {
+            ledger,
+            recorded,
+            in_force,
+            limit,
+            in_effect,
+            is_exact,
+            is_cut: false,
+            failing,
+            would_fail: None,
+            growth,
+            tried: Tried::default(),
+        }
     }
 
     /// At the last request of the program (what follows is its end, where lists go out of scope), or at the end of

@@ -1,31 +1,46 @@
 //! One device: replay, evidence, remedies, causes.
 
-use crate::case::{Case, Failing};
+use crate::case::{Case, Failing, WouldFail};
 use crate::explanation::{
-    DeviceReport, DivergenceReport, FinalStateReport, OomReport, PeakReport, ReplayReport, ReplayStatus,
+    self, DeviceReport, DivergenceReport, FinalStateReport, OomReport, PeakReport, ReplayReport, ReplayStatus,
     SettingsReport, StepsReport,
 };
 use crate::in_force::{self, InForce};
 use crate::tables::ledger::Ledger;
 use crate::tables::place;
+use crate::tables::shared::Shared;
 use crate::{ExplainOptions, bound, categories, causes, remedies, state_only};
 use whyoom_allocator::{Backend, Model, Release};
-use whyoom_replay::{Recorded, RecordedOptions, StepSource, Trace, replay_recorded};
-use whyoom_snapshot::{Action, Device, Snapshot};
+use whyoom_replay::{Implausible, Recorded, RecordedOptions, StepSource, Trace, replay_recorded};
+use whyoom_snapshot::{Action, Device};
 
-/// Explains one device of `snapshot`. Input and rank are left for the caller.
-pub(crate) fn explain(snapshot: &Snapshot, device: &Device, options: &ExplainOptions) -> DeviceReport {
+/// Code of the snapshot's warning that the file is cut.
+const TRUNCATED: &str = "truncated";
+
+/// Explains one device of a file. Input and rank are left for the caller.
+pub(crate) fn explain(shared: &Shared<'_>, device: &Device, options: &ExplainOptions) -> DeviceReport {
+    let snapshot = shared.snapshot;
     let release = in_force::release(options.torch, &snapshot.torch);
     let in_force = in_force::settings(snapshot, device, release);
     if !has_blocks(device) || in_force.settings.backend != Backend::Native {
-        return state_only::explain(snapshot, device, options, release, &in_force);
+        return match Implausible::find(device) {
+            Some(wrong) => state_only::impossible(device, options, release, &in_force, &wrong),
+            None => state_only::explain(shared, device, options, release, &in_force),
+        };
     }
     let model = Model::for_torch(release);
     let trace = Trace::new(snapshot, device);
+    if let Some(wrong) = trace.implausible {
+        return state_only::impossible(device, options, release, &in_force, &wrong);
+    }
     let recorded = replay_recorded(&trace, RecordedOptions { model, settings: &in_force.settings });
-    let replay = replay_report(&trace, &recorded, &in_force, release);
-    let ledger = Ledger::new(&trace, &recorded);
+    let is_cut = snapshot.warnings.iter().any(|(code, _)| code == TRUNCATED);
+    let replay = replay_report(&trace, &recorded, &in_force, release, is_cut);
+    let ledger = Ledger::new(&trace, &recorded, shared);
     let mut case = Case::new(ledger, &recorded, &in_force, options.limit, replay.status == ReplayStatus::Exact);
+    // Where a file is cut behind its trace, the trace replays all the same.
+    case.is_cut = is_cut && !case.is_exact;
+    case.would_fail = remedies::would_fail(&case, model);
     case.tried = remedies::try_them(&case, model);
     let verdict = causes::judge(&case);
     DeviceReport {
@@ -38,6 +53,7 @@ pub(crate) fn explain(snapshot: &Snapshot, device: &Device, options: &ExplainOpt
         steps: steps_report(&case),
         peak: peak_report(&case),
         oom: case.failing.as_ref().map(|f| oom_report(&case, f)),
+        would_fail: case.would_fail.as_ref().map(|f| would_fail(&case, f)),
         bound: bound::of(&case),
         categories: categories::of(&case),
         findings: verdict.findings,
@@ -47,7 +63,7 @@ pub(crate) fn explain(snapshot: &Snapshot, device: &Device, options: &ExplainOpt
 }
 
 /// Whether the trace says anything of blocks.
-fn has_blocks(device: &Device) -> bool {
+pub(crate) fn has_blocks(device: &Device) -> bool {
     let is_block =
         |a: &Action| matches!(a, Action::Alloc | Action::FreeRequested | Action::FreeCompleted | Action::Oom);
     device.events.action.iter().any(is_block)
@@ -58,11 +74,20 @@ pub(crate) fn settings_report(in_force: &InForce) -> SettingsReport {
     SettingsReport { string: in_force.string.clone(), in_force: values }
 }
 
-fn replay_report(trace: &Trace<'_>, recorded: &Recorded, in_force: &InForce, release: Release) -> ReplayReport {
+fn replay_report(
+    trace: &Trace<'_>,
+    recorded: &Recorded,
+    in_force: &InForce,
+    release: Release,
+    is_cut: bool,
+) -> ReplayReport {
     let differing = recorded.final_state.map_or(0, |f| f.differing_blocks);
     let is_exact = recorded.matched == recorded.events && recorded.first_divergence.is_none() && differing == 0;
     let mut notes: Vec<String> = Vec::new();
-    if !trace.starts_empty {
+    let is_cut = is_cut && !is_exact;
+    if is_cut {
+        notes.push("The file is cut: the end of its trace is lost, and perhaps the failure with it.".to_owned());
+    } else if !trace.starts_empty {
         let what = if trace.device.has_segments {
             "The trace has no beginning: the state before its first event was rebuilt backwards from the end."
         } else {
@@ -86,12 +111,17 @@ fn replay_report(trace: &Trace<'_>, recorded: &Recorded, in_force: &InForce, rel
             event: d.event as u64,
             recorded: d.recorded.clone(),
             simulated: d.simulated.clone(),
-            likely_reason: d.likely_reason.clone(),
+            likely_reason: if is_cut {
+                "the end of the trace is lost, from which its beginning is told".to_owned()
+            } else {
+                d.likely_reason.clone()
+            },
         }),
         final_state: recorded
             .final_state
             .map(|f| FinalStateReport { equal: f.differing_blocks == 0, differing_blocks: f.differing_blocks }),
         model: release.to_string(),
+        retries: if is_exact { recorded.stats.retries } else { 0 },
         note: (!notes.is_empty()).then(|| notes.join(" ")),
     }
 }
@@ -125,7 +155,8 @@ fn steps_report(case: &Case<'_>) -> StepsReport {
         StepSource::Period => "period",
         StepSource::None => "none",
     };
-    StepsReport { count: steps.completed(), source }
+    let is_partial = !case.ledger.trace.starts_empty && steps.first() == 0;
+    StepsReport { count: case.ledger.completed, source, is_partial }
 }
 
 fn oom_report(case: &Case<'_>, failing: &Failing) -> OomReport {
@@ -141,6 +172,20 @@ fn oom_report(case: &Case<'_>, failing: &Failing) -> OomReport {
         free_in_pool_bytes: state.free.bytes,
         free_blocks: state.free.blocks,
         oom_count: failing.count,
+        went_on: failing.went_on,
         place: place::of_request(&case.ledger, state.event as u32),
+    }
+}
+
+fn would_fail(case: &Case<'_>, failure: &WouldFail) -> explanation::WouldFail {
+    explanation::WouldFail {
+        limit_bytes: failure.limit,
+        event: u64::from(failure.event),
+        malloc: failure.malloc,
+        step: case.ledger.steps.of(failure.event),
+        request_bytes: failure.request_bytes,
+        live_bytes: failure.live,
+        reserved_bytes: failure.reserved,
+        place: place::of_request(&case.ledger, failure.event),
     }
 }

@@ -1,10 +1,12 @@
 //! From snapshots to one explanation.
 
 use crate::device;
-use crate::explanation::{Cause, Confidence, DeviceReport, Explanation, Input, Torch, WarningLine};
+use crate::explanation::{Cause, Confidence, DeviceReport, Explanation, Input, ReplayStatus, Torch, WarningLine};
+use crate::tables::shared::Shared;
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use whyoom_allocator::Release;
+use whyoom_replay::Implausible;
 use whyoom_snapshot::{Snapshot, Warning};
 
 /// What the allocator may reserve, where the caller says so.
@@ -63,39 +65,61 @@ pub fn explain(inputs: &[(InputMeta, Snapshot)], options: &ExplainOptions) -> Ex
         .flat_map(|(i, (_, snapshot))| (0..snapshot.devices.len()).map(move |d| (i, d)))
         .filter(|&(i, d)| is_wanted(inputs[i].1.devices[d].index))
         .collect();
+    let shared: Vec<Shared<'_>> = inputs.iter().map(|(_, snapshot)| Shared::new(snapshot)).collect();
     let mut devices: Vec<DeviceReport> = jobs
         .into_par_iter()
         .map(|(i, d)| {
             let (meta, snapshot) = &inputs[i];
-            let mut report = device::explain(snapshot, &snapshot.devices[d], options);
+            let mut report = device::explain(&shared[i], &snapshot.devices[d], options);
             report.input = i;
             report.rank = rank(&meta.path);
             report
         })
         .collect();
     devices.sort_by_key(|d| (severity(d), u64::MAX - d.peak.reserved_bytes, d.input, d.device));
+    let not_replayed = devices.iter().filter(|r| r.replay.status == ReplayStatus::NotPossible);
+    let impossible = impossible_sizes(inputs, not_replayed.map(|r| (r.input, r.device)));
     Explanation {
         schema: "whyoom.explain/1",
         inputs: inputs.iter().map(input).collect(),
-        warnings: warnings(inputs),
+        warnings: warnings(inputs, impossible),
         readings: Vec::new(),
         devices,
     }
 }
 
-fn input((meta, snapshot): &(InputMeta, Snapshot)) -> Input {
+pub(crate) fn input((meta, snapshot): &(InputMeta, Snapshot)) -> Input {
     let torch = &snapshot.torch;
     let torch = Torch { at_least: torch.at_least.clone(), below: torch.below.clone(), because: torch.because.clone() };
-    Input { path: meta.path.clone(), kind: "snapshot", size_bytes: meta.size_bytes, torch: Some(torch) }
+    Input { path: meta.path.clone(), kind: "snapshot", size_bytes: meta.size_bytes, torch: Some(torch), error: None }
 }
 
-fn warnings(inputs: &[(InputMeta, Snapshot)]) -> Vec<WarningLine> {
+/// The warning about devices that were not replayed because of a size or address that none has, code
+/// `impossible_size`; `not_replayed` names them by input and device index.
+pub fn impossible_sizes(
+    inputs: &[(InputMeta, Snapshot)],
+    not_replayed: impl Iterator<Item = (usize, u32)>,
+) -> Option<WarningLine> {
+    let mut found = not_replayed.filter_map(|(input, index)| {
+        let device = inputs[input].1.devices.iter().find(|d| d.index == index)?;
+        Some((index, Implausible::find(device)?))
+    });
+    let (index, first) = found.next()?;
+    let message = format!("on GPU {index} {first}; nothing of that device was replayed");
+    Some(WarningLine { code: "impossible_size".to_owned(), count: 1 + found.count() as u64, message })
+}
+
+pub(crate) fn warnings(inputs: &[(InputMeta, Snapshot)], impossible: Option<WarningLine>) -> Vec<WarningLine> {
     let mut all: BTreeMap<&str, Warning> = BTreeMap::new();
     for (code, warning) in inputs.iter().flat_map(|(_, s)| s.warnings.iter()) {
         all.entry(code).or_insert_with(|| Warning { count: 0, message: warning.message.clone() }).count +=
             warning.count;
     }
-    all.into_iter().map(|(code, w)| WarningLine { code: code.to_owned(), count: w.count, message: w.message }).collect()
+    let counted = all.into_iter();
+    let lines = counted.map(|(code, w)| WarningLine { code: code.to_owned(), count: w.count, message: w.message });
+    let mut lines: Vec<WarningLine> = lines.chain(impossible).collect();
+    lines.sort_by(|a, b| a.code.cmp(&b.code));
+    lines
 }
 
 /// Lower is worse.

@@ -25,12 +25,14 @@ pub struct Explanation {
 pub struct Input {
     /// Path as given, `-` for standard input.
     pub path: String,
-    /// `snapshot` (other kinds come with the text recognisers).
+    /// `snapshot`, or `unreadable` (other kinds come with the text recognisers).
     pub kind: &'static str,
     /// Size on disk.
     pub size_bytes: u64,
     /// Release range inferred from the keys.
     pub torch: Option<Torch>,
+    /// Why it could not be read; `null` if it was.
+    pub error: Option<String>,
 }
 
 /// Release range of an input.
@@ -87,6 +89,8 @@ pub struct DeviceReport {
     pub peak: PeakReport,
     /// The request that failed (the last one of the trace), if any.
     pub oom: Option<OomReport>,
+    /// Where a run that did not fail would have, under a limit that was given: replayed, not recorded.
+    pub would_fail: Option<WouldFail>,
     /// What no setting can change.
     pub bound: BoundReport,
     /// Who holds the bytes.
@@ -123,6 +127,8 @@ pub struct ReplayReport {
     pub final_state: Option<FinalStateReport>,
     /// Release whose allocator was modelled.
     pub model: String,
+    /// Times that all cached memory was given back for one request, and the request tried again.
+    pub retries: u64,
     /// Why it is not possible or not complete, in a sentence.
     pub note: Option<String>,
 }
@@ -179,10 +185,12 @@ pub struct StepsReport {
     pub count: u64,
     /// `annotations`, `period` or `none`.
     pub source: &'static str,
+    /// Steps are numbered from the first one that the trace keeps: what came before is lost.
+    pub is_partial: bool,
 }
 
 /// Maxima over the trace (after rounding rules of each quantity).
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct PeakReport {
     /// Requested bytes.
     pub requested_bytes: u64,
@@ -219,7 +227,30 @@ pub struct OomReport {
     pub free_blocks: u64,
     /// `oom` entries in the trace, this one included (convolution libraries catch some).
     pub oom_count: u64,
+    /// Whether the program, or a library that it calls, caught the failure and asked for memory again.
+    pub went_on: bool,
     /// Where the request was made, for people: phase, function, file, line.
+    pub place: Option<Place>,
+}
+
+/// A request that fails in a replay under a limit that was given.
+#[derive(Debug, Clone, Serialize)]
+pub struct WouldFail {
+    /// The limit.
+    pub limit_bytes: u64,
+    /// Event index of the recorded request.
+    pub event: u64,
+    /// Ordinal of the request.
+    pub malloc: u64,
+    /// 0-based step it lies in, if steps are known.
+    pub step: Option<u64>,
+    /// Rounded request.
+    pub request_bytes: u64,
+    /// Live bytes at that moment of the replay, those that wait for other streams included.
+    pub live_bytes: u64,
+    /// Reserved at that moment of the replay.
+    pub reserved_bytes: u64,
+    /// Where the request was made.
     pub place: Option<Place>,
 }
 
@@ -239,7 +270,7 @@ pub struct Place {
 }
 
 /// Bounds no setting can beat.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct BoundReport {
     /// Largest sum of live bytes plus pending request: what a perfectly compact layout reserves (page granularity).
     pub compact_bytes: u64,
@@ -338,11 +369,21 @@ pub struct Evidence {
     /// A sentence.
     pub statement: String,
     /// The number in it.
-    pub value: f64,
+    pub value: Value,
     /// `bytes`, `count`, `ratio`, `steps`, `us`.
     pub unit: &'static str,
     /// Events it can be seen at.
     pub events: Vec<u64>,
+}
+
+/// A number: an integer for bytes, counts and steps, a fraction for ratios.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Bytes, a count, an index.
+    Integer(u64),
+    /// A ratio.
+    Fraction(f64),
 }
 
 /// A cause that the evidence excludes.
@@ -357,8 +398,15 @@ pub struct RuledOut {
 /// Growth per step.
 #[derive(Debug, Clone, Serialize)]
 pub struct Growth {
-    /// Bytes kept per step (or per call that keeps them).
+    /// Bytes kept per step, or per call that keeps them where calls are rarer or more frequent than steps: on average.
     pub bytes_per_step: u64,
+    /// Calls that have survivors.
+    pub calls: u64,
+    /// Unit of `dies_again_in_steps`: `step`, or `call` where steps cannot be told apart.
+    pub per: &'static str,
+    /// What made the graphs that are kept: `training` if a backward pass follows those calls, `evaluation` if it does
+    /// not; `null` for other growth, and where no backward pass was seen.
+    pub graphs_of: Option<&'static str>,
     /// First step with a survivor.
     pub first_step: u64,
     /// Last step with a survivor.
@@ -409,6 +457,8 @@ pub struct Remedy {
     pub tie_sensitive: bool,
     /// Limit (low end) less peak reserved; `null` without a limit or if it fails.
     pub headroom_bytes: Option<u64>,
+    /// Where it fails at the limit's low end and passes at its high end: the limit from which it passes.
+    pub passes_from_limit_bytes: Option<u64>,
     /// First failing request under this remedy.
     pub first_failure: Option<FailurePoint>,
     /// Full releases followed by another try.

@@ -10,13 +10,21 @@ mod causes;
 mod device;
 mod explain;
 pub mod explanation;
+mod groups;
 mod in_force;
 mod limit;
+pub mod number;
 mod remedies;
 mod state_only;
 mod tables;
 #[cfg(test)]
 mod testing;
+pub mod tuning;
+mod what_if;
 mod words;
 
-pub use explain::{ExplainOptions, InputMeta, LimitChoice, explain};
+pub use explain::{ExplainOptions, InputMeta, LimitChoice, explain, impossible_sizes};
+pub use groups::{GroupName, Place};
+pub use tuning::tune;
+pub use what_if::{Change, Changed, NothingToChange, When, change};
+pub use whyoom_replay::edits::StateTensors;

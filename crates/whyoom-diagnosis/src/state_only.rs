@@ -7,19 +7,57 @@ use crate::explanation::{
 };
 use crate::in_force::InForce;
 use crate::limit::Limit;
-use crate::tables::frames::Shapes;
+use crate::tables::culprits::MAX_STACK;
+use crate::tables::shared::Shared;
 use crate::tables::total;
-use crate::{ExplainOptions, LimitChoice};
+use crate::{ExplainOptions, LimitChoice, words};
 use hashbrown::HashMap;
 use whyoom_allocator::{Backend, Release};
-use whyoom_snapshot::{BlockState, Device, FrameId, Snapshot, StackId};
+use whyoom_replay::Implausible;
+use whyoom_snapshot::{BlockState, Device, FrameId, StackId};
 
 /// Lines named as holders.
 const HOLDERS: usize = 4;
 
+/// The report on a device with a size or address that none has: no figure of it means anything.
+pub(crate) fn impossible(
+    device: &Device,
+    options: &ExplainOptions,
+    release: Release,
+    in_force: &InForce,
+    wrong: &Implausible,
+) -> DeviceReport {
+    DeviceReport {
+        input: 0,
+        device: device.index,
+        rank: None,
+        settings: settings_report(in_force),
+        replay: ReplayReport {
+            status: ReplayStatus::NotPossible,
+            events: device.events.len() as u64,
+            matched: 0,
+            first_divergence: None,
+            final_state: None,
+            model: release.to_string(),
+            retries: 0,
+            note: Some(format!("{}; nothing of it was replayed.", words::capital(&wrong.to_string()))),
+        },
+        limit: Limit::new(None, options.limit).report(),
+        steps: StepsReport { count: 0, source: "none", is_partial: false },
+        peak: PeakReport::default(),
+        oom: None,
+        would_fail: None,
+        bound: BoundReport::default(),
+        categories: CategoriesReport::default(),
+        findings: vec![undetermined::of_impossible(wrong)],
+        ruled_out: Vec::new(),
+        remedies: Vec::new(),
+    }
+}
+
 /// Explains the state of `device`.
 pub(crate) fn explain(
-    snapshot: &Snapshot,
+    shared: &Shared<'_>,
     device: &Device,
     options: &ExplainOptions,
     release: Release,
@@ -32,7 +70,7 @@ pub(crate) fn explain(
     let requested = total(live_blocks.map(|b| b.requested_size.unwrap_or(b.size)));
     let largest_free = device.blocks.iter().filter(|b| b.state == BlockState::Free).map(|b| b.size).max().unwrap_or(0);
     let mut finding = undetermined::of_state(reserved, live, pending, largest_free);
-    finding.culprits = holders(snapshot, device);
+    finding.culprits = holders(shared, device);
     let note = if in_force.settings.backend == Backend::CudaMallocAsync {
         "backend:cudaMallocAsync leaves memory to the driver's own pool, which keeps no record and is not modelled."
     } else {
@@ -55,10 +93,11 @@ pub(crate) fn explain(
             first_divergence: None,
             final_state: None,
             model: release.to_string(),
+            retries: 0,
             note: Some(note.to_owned()),
         },
         limit: limit.report(),
-        steps: StepsReport { count: 0, source: "none" },
+        steps: StepsReport { count: 0, source: "none", is_partial: false },
         peak: PeakReport {
             requested_bytes: requested,
             allocated_bytes: live,
@@ -67,6 +106,7 @@ pub(crate) fn explain(
             event: None,
         },
         oom: None,
+        would_fail: None,
         bound: BoundReport {
             compact_bytes: live.saturating_add(pending),
             bytes_to_free,
@@ -81,8 +121,8 @@ pub(crate) fn explain(
 }
 
 /// The user's lines that hold most of the live bytes, by the stacks of the blocks.
-fn holders(snapshot: &Snapshot, device: &Device) -> Vec<Culprit> {
-    let shapes = Shapes::new(snapshot);
+fn holders(shared: &Shared<'_>, device: &Device) -> Vec<Culprit> {
+    let (snapshot, shapes) = (shared.snapshot, shared.shapes());
     let mut by_line: HashMap<FrameId, (u64, u64, StackId, bool)> = HashMap::new();
     for block in device.blocks.iter().filter(|b| b.state == BlockState::Allocated) {
         let Some(stack) = block.stack else { continue };
@@ -105,6 +145,7 @@ fn holders(snapshot: &Snapshot, device: &Device) -> Vec<Culprit> {
             let stack = snapshot
                 .stacks
                 .frames(stack)
+                .take(MAX_STACK)
                 .map(|(_, f)| {
                     format!("{} ({}:{})", snapshot.strings.get(f.function), snapshot.strings.get(f.file), f.line)
                 })

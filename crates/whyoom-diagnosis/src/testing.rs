@@ -2,6 +2,7 @@
 //! that its trace replays exactly.
 
 use crate::explanation::DeviceReport;
+use crate::tables::shared::Shared;
 use crate::{ExplainOptions, device};
 use std::collections::BTreeMap;
 use whyoom_allocator::{AscendingDriver, BlockId, Driver, Model, PlacedState, Request, Settings};
@@ -12,6 +13,7 @@ use whyoom_snapshot::{
 
 pub(crate) const MIB: u64 = 1 << 20;
 const MODULE: &str = "/venv/lib/python3.12/site-packages/torch/nn/modules/module.py";
+const COPY: &str = "/usr/lib/python3.12/copy.py";
 const OPTIMIZER: &str = "/venv/lib/python3.12/site-packages/torch/optim/adam.py";
 
 /// A driver that writes down its calls.
@@ -91,7 +93,8 @@ impl Recording {
     }
 
     /// The stack of `place`: `12` is line 12 of the program, `12>5` line 5 of a model called there, `12!` the optimizer
-    /// called there, `12@` a module moved to the device there, and the empty text autograd's own thread.
+    /// called there, `12@` a module moved to the device there, `12~` a structure copied there by `copy.deepcopy` (a deeper
+    /// part of it with more of `~`), and the empty text autograd's own thread.
     fn stack(&mut self, place: &str) -> StackId {
         if place.is_empty() {
             return StackId::EMPTY;
@@ -100,8 +103,11 @@ impl Recording {
         let (line, inner) = place.split_once('>').map_or((place, None), |(l, i)| (l, Some(i)));
         let mut frames = vec![
             ("/job/train.py", "<module>", 1),
-            ("/job/train.py", "main", number(line.trim_end_matches(['!', '@']))),
+            ("/job/train.py", "main", number(line.trim_end_matches(['!', '@', '~']))),
         ];
+        for _ in 0..line.matches('~').count() {
+            frames.extend([(COPY, "deepcopy", 162), (COPY, "_reconstruct", 259), (COPY, "deepcopy", 136)]);
+        }
         if line.ends_with('!') {
             frames.push((OPTIMIZER, "step", 200));
         }
@@ -234,7 +240,7 @@ impl Recording {
         }
         Snapshot {
             devices: vec![device],
-            streams: vec![0],
+            streams: [0].into(),
             pools: vec![(0, 0)],
             strings: self.strings.finish(),
             stacks: self.stacks.finish(),
@@ -251,6 +257,13 @@ impl Recording {
         }
     }
 
+    /// What the diagnosis makes of it under a limit that is asked for.
+    pub(crate) fn explain_under(self, limit: u64) -> DeviceReport {
+        let snapshot = self.finish();
+        let options = ExplainOptions { limit: Some(crate::LimitChoice::Bytes(limit)), ..ExplainOptions::default() };
+        device::explain(&Shared::new(&snapshot), &snapshot.devices[0], &options)
+    }
+
     /// What the diagnosis makes of it.
     pub(crate) fn explain(self) -> DeviceReport {
         explain(&self.finish())
@@ -259,7 +272,7 @@ impl Recording {
 
 /// The diagnosis of the first device.
 pub(crate) fn explain(snapshot: &Snapshot) -> DeviceReport {
-    device::explain(snapshot, &snapshot.devices[0], &ExplainOptions::default())
+    device::explain(&Shared::new(snapshot), &snapshot.devices[0], &ExplainOptions::default())
 }
 
 /// The line of the first culprit of the verdict, 0 without one.

@@ -21,8 +21,8 @@ pub use counterfactual::{
 };
 pub use limit::{LimitInterval, LimitSource};
 pub use recorded::{Divergence, Failure, FinalState, Recorded, RecordedOptions, replay_recorded};
-pub use steps::{StepSource, Steps, is_module_call, is_outermost_frame, is_python_frame};
-pub use trace::{Allocation, NONE, Trace};
+pub use steps::{StepBasis, StepSource, Steps, is_module_call, is_outermost_frame, is_python_frame};
+pub use trace::{Allocation, Implausible, NONE, Trace};
 pub use tune::{Candidate, Price, TuneQuestion, Tuned, tune};
 
 /// Address space of one expandable segment where the card's size is not known, in bytes: more than any card has.

@@ -2,8 +2,10 @@
 
 use crate::trace::Trace;
 use hashbrown::HashMap;
+use std::borrow::Cow;
 use std::ops::Range;
-use whyoom_snapshot::{Action, Events, Snapshot, StackId};
+use std::sync::OnceLock;
+use whyoom_snapshot::{Action, Annotation, Events, Snapshot, StackId, StrId};
 
 /// Where steps are known from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -38,21 +40,21 @@ pub struct Steps {
 const ROUNDS: usize = 4;
 
 impl Steps {
-    /// Finds the steps of `trace`. Time is linear in its events.
-    pub fn find(trace: &Trace<'_>) -> Self {
-        let shapes = StackShapes::new(trace.snapshot);
+    /// Finds the steps of `trace`; `basis` is that of its file. Time is linear in its events and marks.
+    pub fn find(trace: &Trace<'_>, basis: &StepBasis) -> Self {
+        let shapes = &basis.shapes;
         let events = &trace.device.events;
-        let marks = optimizer_marks(trace);
+        let marks = basis.marks(trace.snapshot, trace.device.index);
         if !marks.is_empty() {
-            return Self::from_annotations(trace, &marks, &shapes);
+            return Self::from_annotations(trace, &marks, shapes);
         }
-        let ends = optimizer_runs(events, &shapes);
+        let ends = optimizer_runs(events, shapes);
         if ends.len() >= ROUNDS {
             let mut steps = Self::from_ends(events.len() as u32, ends);
             steps.source = StepSource::Period;
             return steps;
         }
-        Self::from_period(events, &shapes).unwrap_or_default()
+        Self::from_period(events, shapes).unwrap_or_default()
     }
 
     fn from_annotations(trace: &Trace<'_>, marks: &[Range<i64>], shapes: &StackShapes) -> Self {
@@ -158,20 +160,51 @@ impl Steps {
     }
 }
 
+/// What steps need of a whole file: the shape of its stacks and the optimizer's marks. Made once, shared by its devices.
+#[derive(Debug)]
+pub struct StepBasis {
+    shapes: StackShapes,
+    /// Indices of the optimizer's marks, per device that they carry.
+    of_device: HashMap<u32, Vec<u32>>,
+    /// The steps by the marks of all devices, for devices without marks of their own.
+    of_all: OnceLock<Vec<Range<i64>>>,
+}
+
+impl StepBasis {
+    /// The basis for every device of `snapshot`. Time is linear in its stacks and marks.
+    pub fn new(snapshot: &Snapshot) -> Self {
+        let mut of_device: HashMap<u32, Vec<u32>> = HashMap::new();
+        for (i, a) in snapshot.annotations.iter().enumerate().filter(|(_, a)| is_optimizer_mark(snapshot, a)) {
+            of_device.entry(a.device).or_default().push(i as u32);
+        }
+        Self { shapes: StackShapes::new(snapshot), of_device, of_all: OnceLock::new() }
+    }
+
+    /// Marks carry the current device of the thread that made them, which need not be the device of the memory.
+    fn marks(&self, snapshot: &Snapshot, device: u32) -> Cow<'_, [Range<i64>]> {
+        let marks = &snapshot.annotations;
+        if let Some(own) = self.of_device.get(&device) {
+            return Cow::Owned(optimizer_steps(own.iter().filter_map(|&i| marks.get(i as usize))));
+        }
+        let of_all = || optimizer_steps(marks.iter().filter(|a| is_optimizer_mark(snapshot, a)));
+        Cow::Borrowed(self.of_all.get_or_init(of_all))
+    }
+}
+
+fn is_optimizer_mark(snapshot: &Snapshot, mark: &Annotation) -> bool {
+    snapshot.strings.get(mark.name).starts_with("Optimizer.step#")
+}
+
 /// Times of the optimizer's steps: START to END, by END, of the optimizer that steps most often.
-fn optimizer_marks(trace: &Trace<'_>) -> Vec<Range<i64>> {
-    let snapshot = trace.snapshot;
-    let is_step = |name: &str| name.starts_with("Optimizer.step#");
-    let own = snapshot.annotations.iter().filter(|a| is_step(snapshot.strings.get(a.name)));
-    // Marks carry the current device of the thread that made them, which need not be the device of the memory.
-    let is_any_own = own.clone().any(|a| a.device == trace.device.index);
-    let mut by_name: Vec<(whyoom_snapshot::StrId, i64, Vec<Range<i64>>)> = Vec::new();
-    for a in own.filter(|a| !is_any_own || a.device == trace.device.index) {
-        let at = by_name.iter().position(|(name, ..)| *name == a.name).unwrap_or_else(|| {
-            by_name.push((a.name, i64::MIN, Vec::new()));
+fn optimizer_steps<'a>(marks: impl Iterator<Item = &'a Annotation>) -> Vec<Range<i64>> {
+    let mut place: HashMap<StrId, usize> = HashMap::new();
+    let mut by_name: Vec<(i64, Vec<Range<i64>>)> = Vec::new();
+    for a in marks {
+        let at = *place.entry(a.name).or_insert_with(|| {
+            by_name.push((i64::MIN, Vec::new()));
             by_name.len() - 1
         });
-        let (_, start, steps) = &mut by_name[at];
+        let (start, steps) = &mut by_name[at];
         if a.is_start {
             *start = a.time_us;
         } else {
@@ -182,7 +215,7 @@ fn optimizer_marks(trace: &Trace<'_>) -> Vec<Range<i64>> {
     // Of optimizers that step equally often the one that steps last ends the step.
     by_name
         .into_iter()
-        .map(|x| x.2)
+        .map(|x| x.1)
         .max_by_key(|steps| (steps.len(), steps.last().map_or(i64::MIN, |s| s.end)))
         .unwrap_or_default()
 }
@@ -295,6 +328,7 @@ pub fn is_python_frame(file: &str, function: &str) -> bool {
 }
 
 /// What steps need of every stack, computed once per node of the stack table.
+#[derive(Debug)]
 struct StackShapes {
     /// Node of the call site, its lowest bit telling whether the stack goes on into a module; 0 = none.
     site: Vec<u64>,

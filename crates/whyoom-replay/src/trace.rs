@@ -1,6 +1,7 @@
 //! A device's trace with every allocation resolved: who was alive from which event to which.
 
 use hashbrown::HashMap;
+use std::fmt;
 use whyoom_snapshot::{Action, BlockState, Device, PoolRef, Snapshot, StackId, StreamId};
 
 /// "No event", "no allocation".
@@ -55,9 +56,8 @@ pub struct Trace<'a> {
     pub has_completions: bool,
     /// `free_requested` events were recorded.
     pub has_requests_to_free: bool,
-    /// First event with a size or address beyond any device, or the number of events if a segment or block has one.
-    /// Nothing of such a trace is resolved or replayed.
-    pub implausible: Option<usize>,
+    /// A size or address beyond any device. Nothing of a trace with one is resolved or replayed.
+    pub implausible: Option<Implausible>,
     /// Events that contradict the events before them (a free of a freed block, an allocation over a live one).
     pub contradictions: u64,
 }
@@ -78,7 +78,7 @@ impl<'a> Trace<'a> {
             starts_empty: true,
             has_completions: events.action.contains(&Action::FreeCompleted),
             has_requests_to_free: events.action.contains(&Action::FreeRequested),
-            implausible: first_implausible(device),
+            implausible: Implausible::find(device),
             contradictions: 0,
         };
         if this.implausible.is_some() {
@@ -229,22 +229,112 @@ struct Levels {
     min_level: i128,
 }
 
-/// No single object of a device is larger than this, in bytes.
+/// No segment or block of a device is larger than this, in bytes.
 const LARGEST: u64 = 1 << 40;
-/// No device address is at or above this.
+/// PyTorch itself refuses to ask for as much as this (`one_exa_bytes` in `CUDACachingAllocator.cpp`).
+const LARGEST_REQUEST: u64 = 1 << 60;
+/// No device address is at or above this, and all sizes of a trace together stay below it.
 const HIGHEST: u64 = 1 << 62;
 
-/// The first event whose size or address no device has. Sums over a plausible trace do not overflow.
-fn first_implausible(device: &Device) -> Option<usize> {
-    let is_wrong = |addr: u64, size: u64| size > LARGEST || addr > HIGHEST;
-    let events = &device.events;
-    let is_state = |a: Action| !matches!(a, Action::Snapshot | Action::Annotate | Action::Other | Action::Oom);
-    let event = (0..events.len()).find(|&i| {
-        let addr = if is_state(events.action[i]) { events.addr[i] } else { 0 };
-        let size = if events.action[i] == Action::Snapshot { 0 } else { events.size[i] };
-        is_wrong(addr, size)
-    });
-    let in_state = device.segments.iter().any(|s| is_wrong(s.address, s.total_size))
-        || device.blocks.iter().any(|b| is_wrong(b.address, b.size) || b.requested_size.is_some_and(|r| r > LARGEST));
-    event.or_else(|| in_state.then_some(events.len()))
+/// A size or address that no device has: the file is damaged or was edited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Implausible {
+    /// Event that has it; `None` where it is a final segment or block.
+    pub event: Option<usize>,
+    /// Address.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+impl Implausible {
+    /// The first of `device`. Sums over what has none do not overflow.
+    pub fn find(device: &Device) -> Option<Self> {
+        let is_wrong = |addr: u64, size: u64| size > LARGEST || addr >= HIGHEST;
+        let events = &device.events;
+        let mut all = 0u64;
+        for (i, &action) in events.action.iter().enumerate() {
+            let (address, size) = (events.addr[i], events.size[i]);
+            let is_bad = match action {
+                Action::Snapshot | Action::Annotate | Action::Other => continue,
+                // In the place of the address stands what the driver has free.
+                Action::Oom => size >= LARGEST_REQUEST,
+                _ => {
+                    all = all.saturating_add(size);
+                    is_wrong(address, size) || all >= HIGHEST
+                }
+            };
+            if is_bad {
+                return Some(Self { event: Some(i), address, size });
+            }
+        }
+        let segments = device.segments.iter().map(|s| (s.address, s.total_size));
+        let blocks = device.blocks.iter().map(|b| (b.address, b.size.max(b.requested_size.unwrap_or(0))));
+        let mut all = 0u64;
+        segments
+            .chain(blocks)
+            .find(|&(address, size)| {
+                all = all.saturating_add(size);
+                is_wrong(address, size) || all >= HIGHEST
+            })
+            .map(|(address, size)| Self { event: None, address, size })
+    }
+}
+
+impl fmt::Display for Implausible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.event {
+            Some(event) => write!(f, "event {event} has")?,
+            None => f.write_str("a segment or block has")?,
+        }
+        if self.size > LARGEST {
+            write!(f, " an impossible size, {} bytes", self.size)
+        } else if self.address >= HIGHEST {
+            write!(f, " an impossible address, {:#x}", self.address)
+        } else {
+            write!(f, " {} bytes, with which the sizes add up to more than any device has", self.size)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use whyoom_snapshot::Events;
+
+    fn device(action: Action, addr: u64, size: u64) -> Device {
+        let events = Events {
+            action: vec![Action::SegmentAlloc, action],
+            addr: vec![1 << 30, addr],
+            size: vec![20 << 20, size],
+            stream: vec![StreamId(0); 2],
+            stack: vec![StackId::MISSING; 2],
+            ..Events::default()
+        };
+        Device { events, ..Device::default() }
+    }
+
+    #[test]
+    fn impossible_sizes_and_addresses_are_found() {
+        for (action, addr, size, expected) in [
+            (Action::Alloc, 1 << 30, 5 << 20, None),
+            (Action::Alloc, 1 << 30, u64::MAX, Some("event 1 has an impossible size, 18446744073709551615 bytes")),
+            (Action::Alloc, 1 << 63, 512, Some("event 1 has an impossible address, 0x8000000000000000")),
+            // A program may well ask for too much, and the driver's free bytes are no address.
+            (Action::Oom, u64::MAX, 1 << 50, None),
+            (Action::Oom, 0, 1 << 60, Some("event 1 has an impossible size, 1152921504606846976 bytes")),
+            (Action::Snapshot, u64::MAX, u64::MAX, None),
+        ] {
+            let found = Implausible::find(&device(action, addr, size)).map(|i| i.to_string());
+            assert_eq!(found.as_deref(), expected, "{action:?} {addr:#x} {size}");
+        }
+    }
+
+    #[test]
+    fn nothing_of_an_impossible_trace_is_resolved() {
+        let snapshot = Snapshot { devices: vec![device(Action::Alloc, 1 << 30, 1 << 63)], ..Snapshot::default() };
+        let trace = Trace::new(&snapshot, &snapshot.devices[0]);
+        assert_eq!(trace.implausible.and_then(|i| i.event), Some(1));
+        assert!(trace.allocations.is_empty());
+    }
 }

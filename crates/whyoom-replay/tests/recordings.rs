@@ -7,7 +7,9 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use whyoom_allocator::{Model, Release, Settings, settings};
 use whyoom_replay::edits::{Edit, EmptyCache};
-use whyoom_replay::{LimitKind, Program, RecordedOptions, Start, Steps, Trace, Trial, Until, replay_recorded, try_all};
+use whyoom_replay::{
+    LimitKind, Program, RecordedOptions, Start, StepBasis, Steps, Trace, Trial, Until, replay_recorded, try_all,
+};
 use whyoom_snapshot::{ReadOptions, Snapshot, read_path};
 
 /// The recordings of this repository, and those of a wider corpus where `WHYOOM_CORPUS` names one.
@@ -134,7 +136,8 @@ fn outcomes_are_predicted(dir: &Path) {
         let programs: Vec<Program> = rows
             .iter()
             .map(|row| match row.empty_cache_every {
-                Some(every) => EmptyCache::after_steps(&Steps::find(&trace), every).apply(&recorded.program),
+                Some(every) => EmptyCache::after_steps(&Steps::find(&trace, &StepBasis::new(&snapshot)), every)
+                    .apply(&recorded.program),
                 None => recorded.program.clone(),
             })
             .collect();

@@ -35,8 +35,12 @@ pub struct DeviceReplay {
     pub mode: ReplayMode,
     /// The settings string replayed; empty = PyTorch's defaults, `null` = the file does not state one.
     pub settings: Option<String>,
-    /// The injected `empty_cache()` calls, if any.
-    pub empty_cache: Option<String>,
+    /// What was changed in the program, a phrase each: calls added, allocations left out or scaled, another optimizer.
+    pub changes: Vec<String>,
+    /// `exact_replay`, or `replay_estimate` where the program was changed or its beginning is missing.
+    pub basis: &'static str,
+    /// What the recorded run reserved and cost, to compare a counterfactual with.
+    pub recorded: Option<Costs>,
     /// The limit replayed; `null` = unlimited, or, in recorded mode, whatever the record shows.
     pub limit_bytes: Option<u64>,
     /// Whether the limit was inferred from the recording (the low end of what is possible), not given.
@@ -87,6 +91,34 @@ pub struct DeviceReplay {
     pub hypothetical_from: Option<u64>,
     /// Why the replay is not possible or not complete, in a sentence.
     pub note: Option<String>,
+}
+
+/// What a run reserved, and what it cost in calls to the driver.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Costs {
+    /// Peak reserved bytes.
+    pub peak_reserved_bytes: u64,
+    /// Full releases followed by another try.
+    pub retries: u64,
+    /// `cudaMalloc` and map calls.
+    pub driver_allocations: u64,
+    /// `cudaFree` and unmap calls.
+    pub driver_frees: u64,
+    /// Forced synchronisations.
+    pub synchronisations: u64,
+}
+
+impl Costs {
+    /// Those of `replay`.
+    pub fn of(replay: &DeviceReplay) -> Self {
+        Self {
+            peak_reserved_bytes: replay.peak.reserved_bytes,
+            retries: replay.retries,
+            driver_allocations: replay.driver_allocations,
+            driver_frees: replay.driver_frees,
+            synchronisations: replay.synchronisations,
+        }
+    }
 }
 
 /// What a replay compares.

@@ -30,7 +30,7 @@ fn variants() -> Vec<TextOptions> {
 
 /// Lines to be pasted are never broken; all others keep to the width.
 fn is_pasted(line: &str) -> bool {
-    line.starts_with("Use it:")
+    line.starts_with("Use it:") || line.starts_with("  PYTORCH_CUDA_ALLOC_CONF=")
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn every_mark_is_doubled_by_words() {
         for (i, line) in lines.iter().enumerate() {
             let words: &[&str] = match line.trim_start().chars().next() {
                 Some('✓') => &["passes", "less"],
-                Some('~') => &["a gamble"],
+                Some('~') => &["a gamble", "if the limit"],
                 Some('✗') => &["fails", "worse", "changes nothing"],
                 Some('=') => &["changes nothing"],
                 Some('?') => &["not verified"],
@@ -150,11 +150,9 @@ fn nothing_is_verified_by_a_replay_that_diverges() {
 
 #[test]
 fn a_cut_recording_says_so() {
-    assert!(
-        text(&common::story_two(), TextOptions::default())
-            .contains("The recording ends here: nothing is known of later steps.")
-    );
-    assert!(!text(&common::no_oom_fragmentation(), TextOptions::default()).contains("The recording ends here"));
+    let said = "Nothing is recorded of later steps.";
+    assert!(text(&common::story_two(), TextOptions::default()).contains(said));
+    assert!(!text(&common::no_oom_fragmentation(), TextOptions::default()).contains(said));
 }
 
 #[test]
@@ -180,9 +178,154 @@ fn a_limit_that_was_given_is_called_so() {
 #[test]
 fn an_interval_is_called_one() {
     let out = text(&common::capacity(), TextOptions::default());
-    assert!(out.contains("Tried under 3.96 GiB, the low end of what the limit can be."), "{out}");
+    assert!(out.contains("Tried under 3.96 GiB, the limit's low end."), "{out}");
     let out = text(&common::story_two(), TextOptions::default());
     assert!(!out.contains("low end"), "this limit is known: {out}");
+}
+
+/// The row that `part` stands in, its continuation included.
+fn row(out: &str, part: &str) -> String {
+    let lines: Vec<&str> = out.lines().collect();
+    let at = lines.iter().position(|l| l.contains(part)).unwrap_or_else(|| panic!("{part} is not in:\n{out}"));
+    let first = (0..=at).rev().find(|&i| lines[i].starts_with("  ") && !lines[i].starts_with("   ")).unwrap_or(at);
+    let more = lines[first + 1..].iter().take_while(|l| l.starts_with("    "));
+    let text = [lines[first]].into_iter().chain(more.copied()).collect::<Vec<_>>().join(" ");
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn what_comes_to_the_same_shares_a_row() {
+    use whyoom_diagnosis::explanation::RemedyOutcome::NoChange;
+    let mut e = common::story_two();
+    for apply in ["roundup_power2_divisions:16", "max_split_size_mb:20", "max_split_size_mb:64"] {
+        e.devices[0].remedies.push(common::fails(apply, NoChange, 19_000, 10));
+    }
+    let out = text(&e, TextOptions::default());
+    let row = row(&out, "garbage_collection_threshold:0.6");
+    assert!(row.contains("max_split_size_mb:20, 64") && row.contains("roundup_power2_divisions:16"), "{row}");
+    assert!(row.contains("empty_cache() every step") && row.contains(": fails at the same request"), "{row}");
+    assert_eq!(out.matches("fails at the same request").count(), 1, "{out}");
+}
+
+#[test]
+fn what_people_try_first_is_answered_after_a_failure() {
+    use whyoom_diagnosis::explanation::RemedyOutcome::{Fails, Worse};
+    let mut e = common::leak();
+    let limit = 24 * common::GIB;
+    let more = (0..9).map(|i| common::passes(&format!("key_{i}:1"), limit - common::gib(40 + i), limit));
+    e.devices[0].remedies.extend(more);
+    e.devices[0].remedies.push(common::fails("garbage_collection_threshold:0.6", Worse, 18_000, 177));
+    e.devices[0].remedies.push(common::fails("empty_cache() every step", Fails, 19_100, 178));
+    let out = text(&e, TextOptions::default());
+    for known in FOLKLORE {
+        assert!(out.contains(known), "{known} is not answered:\n{out}");
+    }
+}
+
+const FOLKLORE: [&str; 4] = [
+    "expandable_segments:True",
+    "max_split_size_mb:128",
+    "garbage_collection_threshold:0.6",
+    "empty_cache() every step",
+];
+
+#[test]
+fn what_is_advised_is_among_the_rows() {
+    let mut e = common::story_two();
+    let limit = 9 * common::GIB;
+    let device = &mut e.devices[0];
+    device.remedies.truncate(1);
+    device.remedies[0].apply = "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]".into();
+    let more = (0..20).map(|i| common::passes(&format!("key_{i}:1,other:2"), limit - common::gib(40 + i), limit));
+    device.remedies.splice(0..0, more.collect::<Vec<_>>());
+    let out = text(&e, TextOptions::default());
+    // A shell would take the angle bracket for a file.
+    assert!(
+        out.contains("Use it:\n  PYTORCH_CUDA_ALLOC_CONF='roundup_power2_divisions:[256:1,512:2,1024:4,>:8]'"),
+        "{out}"
+    );
+    assert!(row(&out, "✓ roundup_power2_divisions").contains("passes"), "{out}");
+}
+
+#[test]
+fn what_the_limits_exact_size_decides_is_a_state_of_its_own() {
+    let mut e = common::story_two();
+    let device = &mut e.devices[0];
+    device.limit.high_bytes = Some(common::gib(930));
+    device.remedies = vec![whyoom_diagnosis::explanation::Remedy {
+        passes_from_limit_bytes: Some(common::gib(920)),
+        note: Some("passes if the limit, known to lie between 9.00 GiB and 9.30 GiB, is 9.20 GiB or more".into()),
+        ..common::fails(
+            "expandable_segments:True",
+            whyoom_diagnosis::explanation::RemedyOutcome::NotVerified,
+            19_000,
+            10,
+        )
+    }];
+    let out = text(&e, TextOptions::default());
+    assert!(out.contains("~ expandable_segments:True          passes if the limit is 9.20 GiB or more\n"), "{out}");
+    assert!(!out.contains("Use it") && out.contains("none passes with room to spare"), "{out}");
+}
+
+#[test]
+fn graphs_of_training_are_detached_and_not_made_without_gradients() {
+    let mut e = common::leak();
+    let mut advice = |of: Option<&'static str>| {
+        e.devices[0].findings[0].growth.as_mut().expect("growth").graphs_of = of;
+        let out = text(&e, TextOptions::default());
+        out.split_once("Do this:").expect("advice").1.split("\n\n").next().unwrap_or_default().to_owned()
+    };
+    let training = advice(Some("training"));
+    assert!(training.contains(".detach()") && training.contains("retain_graph") && !training.contains("no_grad"));
+    assert!(advice(Some("evaluation")).contains("torch.no_grad()"));
+    assert!(advice(None).contains("backward()"));
+}
+
+#[test]
+fn what_a_healthy_run_could_spare_is_one_line() {
+    let mut e = common::healthy();
+    let whole = |r: whyoom_diagnosis::explanation::Remedy| whyoom_diagnosis::explanation::Remedy {
+        scope: "whole_run",
+        headroom_bytes: None,
+        ..r
+    };
+    let device = &mut e.devices[0];
+    device.peak.reserved_bytes = 3 * common::GIB;
+    device.replay.retries = 45;
+    device.remedies = vec![whole(common::passes("expandable_segments:True", common::gib(168), 9 * common::GIB))];
+    device.remedies[0].retries = 0;
+    let out = text(&e, TextOptions::default());
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        words.contains("With expandable_segments:True it would have reserved 1.68 GiB, 1.32 GiB less, and never given"),
+        "{out}"
+    );
+    e.devices[0].remedies[0].peak_reserved_range = Some((common::gib(290), common::gib(295)));
+    e.devices[0].replay.retries = 0;
+    assert!(!text(&e, TextOptions::default()).contains("Worth knowing"), "next to nothing");
+}
+
+#[test]
+fn steps_are_counted_as_far_as_they_are_known() {
+    let mut e = common::story_two();
+    let line = |e: &Explanation| row(&text(e, TextOptions::default()), "in backward");
+    assert!(line(&e).starts_with("after 10 steps, in backward"), "{}", line(&e));
+    e.devices[0].steps.is_partial = true;
+    assert!(line(&e).starts_with("after 10 steps that the trace keeps"), "{}", line(&e));
+    e.devices[0].steps.is_partial = false;
+    e.devices[0].oom.as_mut().expect("a failure").went_on = true;
+    e.devices[0].steps.count = 14;
+    assert!(line(&e).starts_with("in the 11th step"), "{}", line(&e));
+    assert!(text(&e, TextOptions::default()).contains("might have gone on otherwise than it did"));
+}
+
+#[test]
+fn the_record_hint_is_one_that_the_release_takes() {
+    let mut e = common::no_trace();
+    let torch = e.inputs[0].torch.as_mut().expect("a release");
+    (torch.at_least, torch.below) = (Some("2.0".into()), Some("2.1".into()));
+    let out = text(&e, TextOptions::default());
+    assert!(out.contains("trace_alloc_max_entries") && out.contains("trace_alloc_record_context=True"), "{out}");
 }
 
 #[test]

@@ -330,6 +330,50 @@ fn bombs_are_refused() {
 }
 
 #[test]
+fn what_grows_beyond_measure_after_a_good_start_is_read_up_to_a_cap() {
+    let plain = fixture("t2.10.pickle");
+    let zeros = vec![0; 1 << 20];
+    let mut zstd = zstd::Encoder::new(Vec::new(), 3).expect("an encoder");
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    for part in std::iter::once(&plain[..]).chain(std::iter::repeat_n(&zeros[..], 200)) {
+        zstd.write_all(part).expect("writes to memory");
+        gzip.write_all(part).expect("writes to memory");
+    }
+    let whole = [zstd.finish().expect("writes to memory"), gzip.finish().expect("writes to memory")];
+    for bomb in whole {
+        PEAK.set(NOW.get());
+        let before = NOW.get();
+        let snapshot = read_bytes(&bomb, &ReadOptions::default()).expect("the snapshot comes before the zeros");
+        let allowed = 4 * (256 * bomb.len()).max(64 << 20);
+        assert!(PEAK.get() - before < allowed as isize, "{} bytes", PEAK.get() - before);
+        assert_eq!(events(&snapshot), events(&read(&plain).expect("a fixture")));
+        assert_eq!(has(&snapshot, "damaged_archive"), 256 * bomb.len() < 200 << 20, "{:?}", snapshot.warnings);
+    }
+}
+
+#[test]
+fn more_devices_than_a_process_has_are_left_out() {
+    let traces = |n: usize| {
+        let trace = r#"[{"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "frames": []}]"#;
+        format!(r#"{{"segments": [], "device_traces": [{}]}}"#, vec![trace; n].join(","))
+    };
+    let snapshot = read(traces(128).as_bytes()).expect("traces");
+    assert!(snapshot.devices.len() == 128 && !has(&snapshot, "devices_left_out"));
+    let snapshot = read(traces(5000).as_bytes()).expect("traces");
+    assert!(snapshot.devices.len() == 128 && has(&snapshot, "devices_left_out"));
+    let segment = |device: usize| {
+        format!(
+            r#"{{"device": {device}, "address": 4096, "total_size": 512, "stream": 0, "segment_type": "small", "blocks": []}}"#
+        )
+    };
+    let list: Vec<String> = (0..5000).map(segment).collect();
+    let text = format!(r#"{{"segments": [{}], "device_traces": []}}"#, list.join(","));
+    let snapshot = read(text.as_bytes()).expect("segments");
+    assert!(snapshot.devices.len() == 128 && has(&snapshot, "devices_left_out"));
+    assert_eq!(snapshot.warnings.iter().find(|w| w.0 == "devices_left_out").map(|w| w.1.count), Some(5000 - 128));
+}
+
+#[test]
 fn an_endless_stream_of_something_else_ends_early() {
     PEAK.set(NOW.get());
     let before = NOW.get();

@@ -4,10 +4,10 @@ use std::{num::NonZeroU64, path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use whyoom_allocator::Release;
-use whyoom_diagnosis::explanation::Cause;
+use whyoom_diagnosis::{Change, GroupName, StateTensors, When, explanation::Cause};
 use whyoom_report::Layout;
 
-use crate::size::parse_size;
+use crate::{card::Card, size::parse_size};
 
 const AFTER_HELP: &str = "\
 `whyoom FILE...` is `whyoom explain FILE...`. Snapshots are read as data: nothing
@@ -18,6 +18,8 @@ Examples:
   whyoom rank*.pickle                several ranks together, the worst first
   whyoom --limit 24GiB oom.pickle    had the limit been 24 GiB
   whyoom replay --settings expandable_segments:True oom.pickle
+  whyoom replay --scale batch=0.5 --card 3090 oom.pickle
+  whyoom tune oom.pickle             the settings that reserve least
   ssh host cat oom.pickle.xz | whyoom -
 
 A snapshot comes from torch.cuda.memory._dump_snapshot(\"oom.pickle\"), after
@@ -55,6 +57,9 @@ pub(crate) enum Verb {
     /// Checks that the model reproduces a recording, or tries other settings on it
     #[command(arg_required_else_help = true, max_term_width = 80)]
     Replay(ReplayArgs),
+    /// Searches the allocator's settings for those that reserve least
+    #[command(arg_required_else_help = true, max_term_width = 80)]
+    Tune(TuneArgs),
 }
 
 /// Arguments of `explain`.
@@ -79,9 +84,39 @@ pub(crate) struct ReplayArgs {
     /// Replay under this PYTORCH_CUDA_ALLOC_CONF instead of the recorded one; '' is PyTorch's defaults
     #[arg(long, value_name = "SETTINGS")]
     pub(crate) settings: Option<String>,
-    /// Call `empty_cache()` after every step, or after every Nth
-    #[arg(long, value_name = "step|N", value_parser = EmptyCache::from_str)]
-    pub(crate) empty_cache: Option<EmptyCache>,
+    /// Call `empty_cache()` after every step, every Nth step, every `zero_grad()`, or every evaluation
+    #[arg(long, value_name = "step|N|zero_grad|evaluation", value_parser = parse_when)]
+    pub(crate) empty_cache: Option<When>,
+    /// Leave out a group of allocations: leak, activations, gradients, `optimizer_state`, parameters, batch, or those
+    /// made at a place as train.py:132, train.py or a function's name (may be given again)
+    #[arg(long, value_name = "GROUP", value_parser = GroupName::from_str)]
+    pub(crate) drop: Vec<GroupName>,
+    /// Scale a group's requests, as batch=0.5 for half the batch (may be given again)
+    #[arg(long, value_name = "GROUP=FACTOR", value_parser = Scaling::from_str)]
+    pub(crate) scale: Vec<Scaling>,
+    /// Replace the recorded optimizer's state by that of another
+    #[arg(long, value_name = "NAME", value_enum)]
+    pub(crate) optimizer: Option<OptimizerName>,
+}
+
+impl ReplayArgs {
+    /// The changes asked for, in the order in which they are made.
+    pub(crate) fn changes(&self) -> Vec<Change> {
+        let dropped = self.drop.iter().cloned().map(Change::Drop);
+        let scaled = self.scale.iter().map(|s| Change::Scale(s.group.clone(), s.factor));
+        let optimizer = self.optimizer.map(|o| Change::Optimizer(o.into()));
+        let calls = self.empty_cache.map(Change::EmptyCache);
+        dropped.chain(scaled).chain(optimizer).chain(calls).collect()
+    }
+}
+
+/// Arguments of `tune`.
+#[derive(Debug, Args)]
+pub(crate) struct TuneArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// What to read, and how to take it.
@@ -91,14 +126,24 @@ pub(crate) struct InputArgs {
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Only this device index (may be given again, or as 0,1)
-    #[arg(long, value_name = "D", value_delimiter = ',')]
+    #[arg(long, value_name = "D", value_delimiter = ',', value_parser = device_index)]
     pub(crate) device: Vec<u32>,
     /// What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]
     #[arg(long, value_name = "SIZE|none", value_parser = LimitArg::from_str)]
     pub(crate) limit: Option<LimitArg>,
+    /// The limit of a card with nothing else on it, as "RTX 3090", instead of --limit
+    #[arg(long, value_name = "NAME", value_parser = Card::from_str, conflicts_with = "limit")]
+    pub(crate) card: Option<Card>,
     /// Model the allocator of this PyTorch release [default: inferred, else 2.11]
-    #[arg(long, value_name = "VERSION", value_parser = Release::from_str)]
-    pub(crate) torch: Option<Release>,
+    #[arg(long, value_name = "VERSION", value_parser = TorchArg::from_str)]
+    pub(crate) torch: Option<TorchArg>,
+}
+
+impl InputArgs {
+    /// The limit given, by size or by card.
+    pub(crate) fn limit(&self) -> Option<LimitArg> {
+        self.limit.or_else(|| self.card.map(|card| LimitArg::Bytes(card.usable())))
+    }
 }
 
 /// How to show it.
@@ -145,6 +190,45 @@ pub(crate) enum ColorWhen {
     Never,
 }
 
+/// A value of `--device`.
+fn device_index(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| format!("`{text}` is no device index; write a number such as 0, or several as 0,1"))
+}
+
+/// `--torch` values: a release that is modelled, or a newer one of the same major version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TorchArg(Release);
+
+impl TorchArg {
+    /// The release whose allocator is taken.
+    pub(crate) fn modelled(self) -> Release {
+        if self.is_newer() { Release::NEWEST } else { self.0 }
+    }
+
+    /// Newer than what is modelled.
+    pub(crate) fn is_newer(self) -> bool {
+        self.0.at_least(Release::NEWEST.major, Release::NEWEST.minor + 1)
+    }
+}
+
+impl std::fmt::Display for TorchArg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for TorchArg {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let release: Release = text.parse().map_err(|e: whyoom_allocator::ReleaseError| e.to_string())?;
+        let (oldest, newest) = (Release::OLDEST, Release::NEWEST);
+        if !release.at_least(oldest.major, oldest.minor) || release.major > newest.major || release.minor > 99 {
+            return Err(format!("torch {release} is not modelled; the releases {oldest} to {newest} are"));
+        }
+        Ok(Self(release))
+    }
+}
+
 /// `--limit` values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitArg {
@@ -161,19 +245,58 @@ impl FromStr for LimitArg {
     }
 }
 
-/// `--empty-cache` values: a call after every so many steps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct EmptyCache(pub(crate) NonZeroU64);
+/// Reads `--empty-cache` values.
+fn parse_when(text: &str) -> Result<When, String> {
+    match text {
+        "step" => Ok(When::Steps(1)),
+        "zero_grad" => Ok(When::ZeroGrad),
+        "evaluation" | "eval" => Ok(When::Evaluation),
+        other => other.parse::<NonZeroU64>().map(|n| When::Steps(n.get())).map_err(|_| {
+            format!("`{other}` is no number of steps; write step, a number from 1 on, zero_grad or evaluation")
+        }),
+    }
+}
 
-impl FromStr for EmptyCache {
+/// `--scale` values.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Scaling {
+    group: GroupName,
+    factor: f64,
+}
+
+impl FromStr for Scaling {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        if text == "step" {
-            return Ok(Self(NonZeroU64::MIN));
+        /// More than any program is scaled by, and far from where sizes have no room.
+        const MOST: f64 = 1000.0;
+        let Some((group, factor)) = text.rsplit_once('=') else {
+            return Err("write a group and a factor, as activations=0.5".to_owned());
+        };
+        let factor = factor.trim().trim_start_matches(['x', 'X', '\u{d7}']);
+        let factor = factor.parse::<f64>().ok().filter(|f| (0.0..=MOST).contains(f));
+        let factor = factor.ok_or_else(|| format!("the factor is a number from 0 to {MOST}"))?;
+        Ok(Self { group: group.trim().parse()?, factor })
+    }
+}
+
+/// `--optimizer` values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OptimizerName {
+    /// SGD without momentum: no state
+    Sgd,
+    /// SGD with momentum: one tensor for each parameter
+    SgdMomentum,
+    /// Adam and AdamW: two tensors for each parameter
+    Adamw,
+}
+
+impl From<OptimizerName> for StateTensors {
+    fn from(name: OptimizerName) -> Self {
+        match name {
+            OptimizerName::Sgd => Self::None,
+            OptimizerName::SgdMomentum => Self::One,
+            OptimizerName::Adamw => Self::Two,
         }
-        text.parse()
-            .map(Self)
-            .map_err(|_| format!("`{text}` is no number of steps; write step for every step, or a number from 1 on"))
     }
 }
 
@@ -249,9 +372,32 @@ mod tests {
     }
 
     #[test]
-    fn empty_cache_counts_steps() {
-        assert_eq!("step".parse::<EmptyCache>().map(|e| e.0.get()), Ok(1));
-        assert_eq!("12".parse::<EmptyCache>().map(|e| e.0.get()), Ok(12));
-        assert!("0".parse::<EmptyCache>().is_err() && "often".parse::<EmptyCache>().is_err());
+    fn empty_cache_is_called_after_steps_or_marks() {
+        assert_eq!(parse_when("step"), Ok(When::Steps(1)));
+        assert_eq!(parse_when("12"), Ok(When::Steps(12)));
+        assert_eq!(parse_when("zero_grad"), Ok(When::ZeroGrad));
+        assert!(parse_when("0").is_err() && parse_when("often").is_err());
+    }
+
+    #[test]
+    fn factors_are_finite_and_not_negative() {
+        let ok = "train.py:12=0.5".parse::<Scaling>().expect("a place and a factor");
+        assert_eq!(ok.group.to_string(), "train.py:12");
+        for bad in ["activations", "activations=", "activations=-1", "activations=inf", "activations=NaN", "=2"] {
+            assert!(bad.parse::<Scaling>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn only_releases_that_are_modelled_are_taken() {
+        let modelled = |text: &str| text.parse::<TorchArg>().map(|t| t.modelled().to_string());
+        assert_eq!(modelled("1.13").as_deref(), Ok("1.13"));
+        assert_eq!(modelled("2.9.1+cu130").as_deref(), Ok("2.9.1"));
+        assert_eq!(modelled("2.15").as_deref(), Ok("2.15"));
+        assert_eq!(modelled("2.31").as_deref(), Ok("2.15"));
+        for text in ["0.1", "1.12", "3.0", "99.9"] {
+            let error = modelled(text).expect_err(text);
+            assert!(error.contains("1.13 to 2.15"), "{error}");
+        }
     }
 }

@@ -14,6 +14,7 @@
 //! assert!(String::from_utf8_lossy(&err).contains("9GiB"));
 //! ```
 
+mod card;
 mod cli;
 mod exit;
 mod pipeline;
@@ -40,12 +41,26 @@ pub fn command() -> clap::Command {
 ///
 /// Nothing is read but the files named (and `streams.stdin` for `-`); nothing is written but to `streams`.
 pub fn run(args: impl IntoIterator<Item = OsString>, streams: &mut Streams<'_>) -> Exit {
-    let parsed = command().try_get_matches_from(args).and_then(|m| cli::Cli::from_arg_matches(&m));
-    let exit = match parsed {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let exit = match parse(&args) {
         Ok(cli) => verbs::dispatch(cli, streams),
-        Err(error) => usage(&error, streams),
+        Err(error) => usage(&harmless(error, &args), streams),
     };
     streams.finish(exit)
+}
+
+fn parse(args: &[OsString]) -> Result<cli::Cli, clap::Error> {
+    command().try_get_matches_from(args).and_then(|m| cli::Cli::from_arg_matches(&m))
+}
+
+/// `error`, or the same about the same arguments with control characters written out: clap repeats them as they are,
+/// and an escape sequence in one must not reach the terminal.
+fn harmless(error: clap::Error, args: &[OsString]) -> clap::Error {
+    let shown: Vec<OsString> = args.iter().map(|a| whyoom_report::printable(&a.to_string_lossy()).into()).collect();
+    if shown.iter().zip(args).all(|(shown, arg)| shown == arg) {
+        return error;
+    }
+    parse(&shown).err().unwrap_or_else(|| command().error(error.kind(), "an argument is not understood"))
 }
 
 /// Shows clap's answer: help and version are answers, the rest are mistakes.

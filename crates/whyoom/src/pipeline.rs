@@ -6,16 +6,17 @@ use std::{
 };
 
 use rayon::prelude::*;
+use whyoom_allocator::Release;
 use whyoom_diagnosis::{
     ExplainOptions, InputMeta, LimitChoice,
-    explanation::{Explanation, WarningLine},
+    explanation::{Explanation, Input, WarningLine},
 };
 use whyoom_report::{Layout, Numbers, TextOptions, write_json};
 use whyoom_snapshot::{ReadError, ReadOptions, Snapshot, read_path, read_reader};
 
 use crate::{
     Exit, Streams,
-    cli::{ColorWhen, InputArgs, LimitArg, OutputArgs},
+    cli::{ColorWhen, InputArgs, LimitArg, OutputArgs, TorchArg},
     progress::Progress,
 };
 
@@ -27,6 +28,8 @@ pub(crate) struct Loading {
     pub(crate) inputs: Vec<Loaded>,
     /// Files that could not be read: already complained of, and counted here for the result.
     pub(crate) failed: Vec<WarningLine>,
+    /// The same files, as inputs of the result.
+    pub(crate) unreadable: Vec<Input>,
 }
 
 impl Loading {
@@ -62,12 +65,19 @@ pub(crate) fn load(args: &InputArgs, streams: &mut Streams<'_>) -> Result<Loadin
         args.files.par_iter().map(|p| (!is_stdin(p)).then(|| read_file(p, &options))).collect();
     drop(progress);
 
-    let mut loading = Loading { inputs: Vec::new(), failed: Vec::new() };
+    let mut loading = Loading { inputs: Vec::new(), failed: Vec::new(), unreadable: Vec::new() };
     for (path, result) in args.files.iter().zip(read) {
         match result.or_else(|| piped.next()) {
             Some(Ok(loaded)) => loading.inputs.push(loaded),
             Some(Err(error)) => {
                 complain_of(path, &error, streams);
+                loading.unreadable.push(Input {
+                    path: path.to_string_lossy().into_owned(),
+                    kind: "unreadable",
+                    size_bytes: std::fs::metadata(path).map_or(0, |m| m.len()),
+                    torch: None,
+                    error: Some(reason(&error)),
+                });
                 loading.failed.push(WarningLine {
                     code: UNREADABLE.into(),
                     count: 1,
@@ -101,8 +111,11 @@ fn check_devices(args: &InputArgs, loading: Loading, streams: &mut Streams<'_>) 
     let has = match present.as_slice() {
         [] => "No input has anything on any device.".to_owned(),
         some => {
-            let list: Vec<String> = some.iter().map(u32::to_string).collect();
-            format!("There is something on device {}.", list.join(", "))
+            const SHOWN: usize = 16;
+            let list: Vec<String> = some.iter().take(SHOWN).map(u32::to_string).collect();
+            let more = some.len().saturating_sub(SHOWN);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("There is something on device {}{more}.", list.join(", "))
         }
     };
     streams.complain(&format!("no input has device {absent}"), &[&has], None);
@@ -126,6 +139,19 @@ fn without_number(error: &std::io::Error) -> String {
 fn complain_of(path: &Path, error: &ReadError, streams: &mut Streams<'_>) {
     let shown = if path.as_os_str() == "-" { "standard input".to_owned() } else { path.to_string_lossy().into_owned() };
     let mut hints = Vec::new();
+    if let ReadError::Open { source, .. } = error {
+        match source.kind() {
+            std::io::ErrorKind::IsADirectory => {
+                hints.push("Name the snapshots in it, such as all of one run: whyoom DIRECTORY/*.pickle".to_owned());
+            }
+            std::io::ErrorKind::PermissionDenied => {
+                hints.push(
+                    "Whose file it is shows `ls -l`; ask its owner, or copy it to a place of your own.".to_owned(),
+                );
+            }
+            _ => {}
+        }
+    }
     if let ReadError::Open { source, .. } = error
         && source.kind() == std::io::ErrorKind::NotFound
     {
@@ -189,15 +215,35 @@ impl Presentation {
     }
 }
 
+/// What is said where the release asked for is newer than any that is modelled.
+pub(crate) fn torch_warning(args: &InputArgs) -> Option<WarningLine> {
+    let asked = args.torch.filter(|t| t.is_newer())?;
+    let newest = Release::NEWEST;
+    Some(WarningLine {
+        code: "torch".into(),
+        count: 1,
+        message: format!(
+            "--torch: {asked} is newer than any release that is modelled; the allocator of {newest} is taken"
+        ),
+    })
+}
+
 /// The diagnosis of everything loaded.
 pub(crate) fn explain(loading: &Loading, args: &InputArgs) -> Explanation {
-    let options = ExplainOptions {
-        limit: args.limit.map(|limit| match limit {
+    let mut explanation = whyoom_diagnosis::explain(&loading.inputs, &options(args));
+    // After the others, whose indices the devices name.
+    explanation.inputs.extend(loading.unreadable.iter().cloned());
+    explanation
+}
+
+/// How a diagnosis takes its inputs.
+pub(crate) fn options(args: &InputArgs) -> ExplainOptions {
+    ExplainOptions {
+        limit: args.limit().map(|limit| match limit {
             LimitArg::Bytes(bytes) => LimitChoice::Bytes(bytes),
             LimitArg::None => LimitChoice::None,
         }),
-        torch: args.torch,
+        torch: args.torch.map(TorchArg::modelled),
         devices: (!args.device.is_empty()).then(|| args.device.clone()),
-    };
-    whyoom_diagnosis::explain(&loading.inputs, &options)
+    }
 }

@@ -20,6 +20,13 @@ pub(crate) fn release(range: &TorchRange, asked: Option<Release>) -> Release {
     }
 }
 
+/// Whether a file of this range can be of `release`.
+pub(crate) fn may_be(range: &TorchRange, release: Release) -> bool {
+    let parse = |text: &Option<String>| text.as_deref().and_then(|t| t.parse::<Release>().ok());
+    parse(&range.at_least).is_none_or(|first| release >= first)
+        && parse(&range.below).is_none_or(|below| release < below)
+}
+
 /// The settings in force while recording. Where the file has none, expandable segments show in the record itself.
 pub(crate) fn settings(snapshot: &Snapshot, device: &Device, release: Release) -> Settings {
     let Some(recorded) = &snapshot.settings else {

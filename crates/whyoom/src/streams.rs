@@ -65,6 +65,8 @@ impl<'a> Streams<'a> {
     fn outcome(&mut self, written: io::Result<()>, exit: Exit) -> Exit {
         match written {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+                // What is still buffered cannot be written either, and one complaint is enough.
+                self.stdout = Box::new(io::sink());
                 self.complain(&format!("cannot write the result: {e}"), &["Is the disk full?"], None);
                 Exit::Unreadable
             }

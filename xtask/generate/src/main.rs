@@ -2,6 +2,7 @@
 // A chore talks to whoever runs it.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
+mod accuracy;
 mod cli;
 mod pages;
 mod settings;
@@ -75,6 +76,7 @@ fn generated(root: &Path) -> Result<Files> {
     cli::add(&mut files)?;
     pages::add(root, &mut files)?;
     settings::add(&mut files);
+    accuracy::add(root, &mut files)?;
     Ok(files)
 }
 

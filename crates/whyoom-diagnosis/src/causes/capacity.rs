@@ -16,8 +16,8 @@
 //! # What to do
 //! A smaller batch with accumulation, checkpointing, lower precision, sharding, or a larger card.
 
-use super::{finding, in_bytes};
-use crate::case::Case;
+use super::{finding, in_bytes, request_in_words};
+use crate::case::{Case, WouldFail};
 use crate::explanation::{Cause, Confidence, Finding};
 use crate::tables::culprits::Tally;
 use crate::words;
@@ -30,20 +30,14 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     let needed = failing.needed();
     let missing = needed.saturating_sub(high);
     let confidence = if missing > 0 { Confidence::Proven } else { Confidence::Strong };
-    let limit = case.in_effect.in_words().unwrap_or_default();
     let event = state.event as u32;
-    let mut summary = format!(
-        "A request for {} failed with {} live under {limit}: together they need {}.",
-        words::bytes(state.request_bytes),
-        words::bytes(state.active),
-        words::bytes(needed)
-    );
+    let mut summary = format!("{}: together they need {}.", request_in_words(case, failing), words::bytes(needed));
     if missing == 0 {
         let room = words::bytes(high - needed);
         let _ = write!(summary, " Even a compact layout would leave at most {room}, for the rest of this step too.");
     }
     if failing.went_on {
-        summary.push_str(" The program caught this failure and went on.");
+        summary.push_str(" The program, or a library it calls, caught this failure and went on.");
     }
     let ledger = &case.ledger;
     let mut evidence =
@@ -63,7 +57,7 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
         ));
     }
     let mut tally = Tally::of(ledger, &ledger.alive_at(event));
-    tally.add(ledger.trace.device.events.stack[state.event], state.request_bytes);
+    tally.add_failed(ledger.trace.device.events.stack[state.event], state.request_bytes);
     Some(Finding {
         evidence,
         culprits: tally.culprits(ledger),
@@ -71,12 +65,63 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     })
 }
 
+/// What is live and the request exceed the limit that was given, by replay of a run that did not fail; `None` if they
+/// fit.
+pub(crate) fn replayed(case: &Case<'_>, failure: &WouldFail) -> Option<Finding> {
+    let missing = failure.needed().checked_sub(failure.limit).filter(|&m| m > 0)?;
+    let ledger = &case.ledger;
+    let summary = format!(
+        "Nothing failed when this was recorded; replayed under {}, it would: a request for {} with {} live, together \
+         {}, and so {} too much.",
+        words::bytes(failure.limit),
+        words::bytes(failure.request_bytes),
+        words::bytes(failure.live),
+        words::bytes(failure.needed()),
+        words::bytes(missing)
+    );
+    let mut tally = Tally::of(ledger, &ledger.alive_at(failure.event));
+    tally.add_failed(ledger.trace.device.events.stack[failure.event as usize], failure.request_bytes);
+    Some(Finding {
+        evidence: vec![
+            in_bytes(
+                format!("live bytes and the request need {}", words::bytes(failure.needed())),
+                failure.needed(),
+                &[failure.event],
+            ),
+            in_bytes(
+                format!("{} are missing even in a compact layout", words::bytes(missing)),
+                missing,
+                &[failure.event],
+            ),
+        ],
+        culprits: tally.culprits(ledger),
+        ..finding(Cause::Capacity, Confidence::Proven, summary, failure.needed())
+    })
+}
+
+/// The limit that was given is less than the peak of what was live, though the first failure there is not of that kind.
+pub(crate) fn of_whole_run(case: &Case<'_>, failure: &WouldFail) -> Option<Finding> {
+    let peak = case.peak_active();
+    let over = peak.checked_sub(failure.limit).filter(|&o| o > 0)?;
+    let summary = format!(
+        "No layout holds the whole run: {} are live at its peak, {} too much.",
+        words::bytes(peak),
+        words::bytes(over)
+    );
+    let event: Vec<u32> = case.ledger.peak_event.into_iter().collect();
+    let evidence = vec![in_bytes(format!("{} are live at the peak", words::bytes(peak)), peak, &event)];
+    Some(Finding { evidence, ..finding(Cause::Capacity, Confidence::Proven, summary, over) })
+}
+
 /// Why it is not capacity, if that can be said.
 pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
-    let failing = case.failing.as_ref()?;
-    let low = case.in_effect.low?;
-    let room = low.checked_sub(failing.needed())?;
-    Some(format!("a compact layout needs {} and leaves {}", words::bytes(failing.needed()), words::bytes(room)))
+    let (needed, low) = match (&case.failing, &case.would_fail) {
+        (Some(failing), _) => (failing.needed(), case.in_effect.low?),
+        (None, Some(failure)) => (failure.needed(), failure.limit),
+        (None, None) => return None,
+    };
+    let room = low.checked_sub(needed)?;
+    Some(format!("{} are needed, {} below the limit", words::bytes(needed), words::bytes(room)))
 }
 
 #[cfg(test)]
@@ -96,7 +141,29 @@ mod tests {
         // The limit is known only to be below what was refused, 128 + 64 MiB.
         assert_eq!(report.limit.high_bytes, Some(192 * MIB - 1));
         assert_eq!(report.bound.bytes_to_free, 1);
+        // What was only asked for is held by nobody.
+        assert_eq!((first.culprits[0].bytes, first.culprits[0].count), (128 * MIB, 1));
         let helps = report.remedies.iter().find(|x| x.first_failure.is_none());
         assert!(helps.is_none(), "{helps:?} of {:?}", report.limit);
+    }
+
+    #[test]
+    fn a_limit_that_is_asked_for_fails_by_replay() {
+        let run = || {
+            let mut r = Recording::new(None);
+            r.alloc("5", 64 * MIB);
+            for _ in 0..6 {
+                r.train_step(32 * MIB);
+            }
+            r
+        };
+        let report = run().explain_under(80 * MIB);
+        let first = &report.findings[0];
+        assert_eq!((first.cause, first.confidence), (Cause::Capacity, Confidence::Proven), "{first:?}");
+        assert!(first.summary.contains("replayed under 80.0 MiB"), "{}", first.summary);
+        assert!(report.oom.is_none(), "nothing failed when this was recorded");
+        assert_eq!(report.would_fail.map(|w| (w.limit_bytes, w.step)), Some((80 * MIB, Some(0))));
+        let wide = run().explain_under(400 * MIB);
+        assert_eq!((wide.findings[0].cause, wide.would_fail.is_none()), (Cause::Healthy, true));
     }
 }

@@ -20,8 +20,8 @@
 //! # What to do
 //! `expandable_segments:True` first; else make sizes repeat (pad or bucket what varies from step to step).
 
-use super::{finding, in_bytes, in_number};
-use crate::case::{Case, Failing};
+use super::{finding, in_bytes, in_ratio, request_in_words};
+use crate::case::{Case, Failing, WouldFail};
 use crate::explanation::{Cause, Confidence, Culprit, Evidence, Finding};
 use crate::tables::culprits::Tally;
 use crate::words;
@@ -57,7 +57,7 @@ fn at_failure(case: &Case<'_>, failing: &Failing) -> Option<Finding> {
     let confidence = fits(case, failing)?;
     let state = &failing.state;
     let event = state.event as u32;
-    let (request, needed) = (words::bytes(state.request_bytes), words::bytes(failing.needed()));
+    let needed = words::bytes(failing.needed());
     let free = &state.free;
     let layout = if free.blocks == 0 {
         "no block of its kind is free, and what else is reserved cannot serve it".to_owned()
@@ -74,12 +74,8 @@ fn at_failure(case: &Case<'_>, failing: &Failing) -> Option<Finding> {
             words::bytes(free.largest)
         )
     };
-    let limit = case.in_effect.in_words().map(|l| format!(" under {l}")).unwrap_or_default();
     let fits = if confidence == Confidence::Proven { "It fits" } else { "It should fit" };
-    let summary = format!(
-        "A request for {request} failed with {} live{limit}. {fits} ({needed}); the layout does not: {layout}.",
-        words::bytes(state.active)
-    );
+    let summary = format!("{}. {fits} ({needed}); the layout does not: {layout}.", request_in_words(case, failing));
     let mut evidence = vec![
         in_bytes(format!("live bytes and the request need {needed}"), failing.needed(), &[event]),
         in_bytes(
@@ -107,24 +103,51 @@ fn at_failure(case: &Case<'_>, failing: &Failing) -> Option<Finding> {
     }
     Some(Finding {
         evidence,
-        culprits: of_request(case, failing),
+        culprits: of_request(case, event, state.request_bytes),
         ..finding(Cause::Fragmentation, confidence, summary, state.reserved.saturating_sub(state.active))
     })
 }
 
 /// The line whose request failed.
-fn of_request(case: &Case<'_>, failing: &Failing) -> Vec<Culprit> {
+fn of_request(case: &Case<'_>, event: u32, bytes: u64) -> Vec<Culprit> {
     let ledger = &case.ledger;
-    let event = failing.state.event;
-    let own = ledger.trace.device.events.stack[event];
+    let own = ledger.trace.device.events.stack[event as usize];
     let stack = if ledger.shapes.of(own).user == whyoom_snapshot::StackId::EMPTY {
-        ledger.runs.at(event as u32).map_or(own, |r| ledger.runs.runs[r as usize].site)
+        ledger.runs.at(event).map_or(own, |r| ledger.runs.runs[r as usize].site)
     } else {
         own
     };
     let mut tally = Tally::default();
-    tally.add(stack, failing.state.request_bytes);
+    tally.add(stack, bytes);
     tally.culprits(ledger)
+}
+
+/// The request fits beside what is live under the limit that was given, and fails in a replay of a run that did not.
+pub(crate) fn replayed(case: &Case<'_>, failure: &WouldFail) -> Finding {
+    let free = failure.reserved.saturating_sub(failure.live);
+    let summary = format!(
+        "Nothing failed when this was recorded; replayed under {}, it would: a request for {} with {} live. It would \
+         fit ({}); the layout would not: {} are reserved, and no free block of the {} beside what is live could hold it.",
+        words::bytes(failure.limit),
+        words::bytes(failure.request_bytes),
+        words::bytes(failure.live),
+        words::bytes(failure.needed()),
+        words::bytes(failure.reserved),
+        words::bytes(free)
+    );
+    Finding {
+        evidence: vec![
+            in_bytes(
+                format!("live bytes and the request need {}", words::bytes(failure.needed())),
+                failure.needed(),
+                &[failure.event],
+            ),
+            in_bytes(format!("{} of what is reserved are free", words::bytes(free)), free, &[failure.event]),
+        ],
+        culprits: of_request(case, failure.event, failure.request_bytes),
+        // Where new segments would have lain is a prediction.
+        ..finding(Cause::Fragmentation, Confidence::Strong, summary, free)
+    }
 }
 
 /// How much of the large requests of this step has sizes that the step before did not ask for: each step leaves holes
@@ -150,10 +173,9 @@ fn changing_sizes(case: &Case<'_>, event: u32) -> Option<Evidence> {
     let share = new as f64 / all.max(1) as f64;
     (share >= 0.1).then(|| {
         let percent = (share * 100.0).round();
-        in_number(
+        in_ratio(
             format!("{percent} % of the bytes of large requests in this step are of sizes that the step before did not ask for"),
             share,
-            "ratio",
             &[event],
         )
     })
@@ -195,10 +217,11 @@ pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
     match &case.failing {
         Some(failing) => {
             let missing = failing.needed().checked_sub(case.in_effect.high?).filter(|&m| m > 0)?;
-            Some(format!("a compact layout would still lack {}", words::bytes(missing)))
+            Some(format!("a compact layout lacks {} too", words::bytes(missing)))
         }
+        None if case.would_fail.is_some() => None,
         None => Some(format!(
-            "{} reserved for a peak of {} live",
+            "{} reserved, {} live at the peak",
             words::bytes(case.peak_reserved()),
             words::bytes(case.peak_active())
         ))
@@ -243,5 +266,52 @@ mod tests {
         let report = r.explain();
         let first = &report.findings[0];
         assert_eq!((first.cause, first.confidence), (Cause::Fragmentation, Confidence::Strong), "{first:?}");
+    }
+
+    /// Blocks that stay lie in the segments of larger ones that are gone.
+    fn holes() -> Recording {
+        let mut r = Recording::new(None);
+        for _ in 0..3 {
+            let large = r.alloc("10", 40 * MIB);
+            r.free("12", large);
+            r.alloc("11", 2 * MIB);
+            r.alloc("11", 20 * MIB);
+        }
+        r.alloc("20", 50 * MIB);
+        r
+    }
+
+    #[test]
+    fn a_layout_that_fails_under_a_limit_that_is_asked_for_is_told() {
+        let report = holes().explain_under(124 * MIB);
+        let first = &report.findings[0];
+        assert_eq!((first.cause, first.confidence), (Cause::Fragmentation, Confidence::Strong), "{first:?}");
+        let failure = report.would_fail.as_ref().expect("a replayed failure");
+        assert_eq!(failure.request_bytes, 50 * MIB);
+        assert!(failure.live_bytes + failure.request_bytes <= 124 * MIB);
+        // Less than what is live at the peak fits in no layout, wherever the first failure lies.
+        let less = holes().explain_under(110 * MIB);
+        assert!(less.findings.iter().any(|f| f.cause == Cause::Capacity), "{:?}", less.findings);
+    }
+
+    #[test]
+    fn what_the_limits_exact_size_decides_is_not_verified() {
+        // All that is known of the limit is that 124 MiB and more were refused, and 80 had.
+        let mut r = Recording::new(Some(100 * MIB));
+        for _ in 0..2 {
+            let large = r.alloc("10", 40 * MIB);
+            r.free("12", large);
+            r.alloc("11", 2 * MIB);
+            r.alloc("11", 20 * MIB);
+        }
+        assert!(r.try_alloc("20", 50 * MIB).is_none());
+        let report = r.explain();
+        let open: Vec<_> = report.remedies.iter().filter(|r| r.passes_from_limit_bytes.is_some()).collect();
+        assert!(!open.is_empty(), "{:?}", report.limit);
+        for remedy in open {
+            assert_eq!(remedy.outcome, crate::explanation::RemedyOutcome::NotVerified, "{remedy:?}");
+            assert!(remedy.note.as_ref().is_some_and(|n| n.contains("passes if the limit")), "{remedy:?}");
+            assert!(remedy.passes_from_limit_bytes > report.limit.low_bytes);
+        }
     }
 }

@@ -56,12 +56,7 @@ pub(crate) fn find(case: &Case<'_>) -> Finding {
         evidence.push(in_bytes(statement, growth.0, &[growth.1, growth.2]));
     }
     if let Some((_, steps)) = level {
-        evidence.push(in_number(
-            "steps whose live bytes come back to one level".to_owned(),
-            steps as f64,
-            "steps",
-            &[],
-        ));
+        evidence.push(in_number("steps whose live bytes come back to one level".to_owned(), steps, "steps", &[]));
     }
     let is_proven = case.is_exact && case.recorded.started_empty && level.is_some();
     let confidence = if is_proven { Confidence::Proven } else { Confidence::Strong };

@@ -24,10 +24,11 @@
 //! little, the finding is weak.
 //!
 //! # What to do
-//! Evaluate under `torch.no_grad()`; keep `.item()` or `.detach().cpu()` instead of the tensor; drop references held in
-//! lists, closures and caught exceptions.
+//! Evaluate under `torch.no_grad()`. In training, detach what is carried over from step to step (a hidden state, a
+//! running loss) and do without `retain_graph=True`. Keep `.item()` or `.detach().cpu()` instead of the tensor; drop
+//! references held in lists, closures and caught exceptions.
 
-use super::{finding, in_bytes, in_number};
+use super::{finding, in_bytes, in_number, request_in_words};
 use crate::case::Case;
 use crate::explanation::{self, Cause, Confidence, Finding};
 use crate::tables::culprits::Tally;
@@ -81,17 +82,19 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
         Some(false) => "tensors that something still refers to",
         None => "allocations that something still refers to",
     };
+    let request = case.failing.as_ref().map(|f| format!("{}. ", request_in_words(case, f))).unwrap_or_default();
     let mut summary = format!(
-        "{calls} at {line} have left about {per_call} each alive, {total} of the {} live: {what}.",
+        "{request}{calls} at {line} have left about {per_call} each alive, {total} of the {} live: {what}.",
         words::bytes(live)
     );
     if !growth.is_going_on {
         summary.push_str(" That line does not run any more, and they are still there.");
     }
     if case.failing.is_some_and(|f| decides(case) && case.in_effect.high.is_some_and(|high| f.needed() <= high)) {
-        summary.push_str(" The request would fit beside it in a compact layout, but not for long.");
+        summary.push_str(" It would fit in a compact layout, but not for long.");
     }
-    let may_be_one_step = growth.is_graph == Some(true) && !ledger.has_backward_before(growth.event);
+    let may_be_one_step =
+        growth.is_graph == Some(true) && growth.steps <= 1 && !ledger.has_backward_before(growth.event);
     if may_be_one_step {
         summary.push_str(
             " No backward pass has run: if all these calls are one step, it is that step which is too large.",
@@ -110,17 +113,17 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
                     String::new()
                 }
             ),
-            growth.calls as f64,
+            growth.calls,
             "count",
             &[growth.first_event, growth.last_event],
         ),
         in_bytes(format!("one call keeps about {per_call}"), growth.bytes_per_call, &[growth.last_event]),
     ];
     evidence.extend(rise(case));
-    if ledger.steps.completed() == 0 {
+    if ledger.completed == 0 {
         evidence.push(in_number(
             "nothing shows that a step was completed in between".to_owned(),
-            0.0,
+            0,
             "steps",
             &[growth.event],
         ));
@@ -130,6 +133,9 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
         evidence,
         growth: Some(explanation::Growth {
             bytes_per_step: growth.bytes_per_call,
+            calls: growth.calls,
+            per: if steps_per_call(case, growth).is_some() { "step" } else { "call" },
+            graphs_of: growth.is_training.map(|training| if training { "training" } else { "evaluation" }),
             first_step: ledger.steps.of(growth.first_event).unwrap_or(0),
             last_step: ledger.steps.of(growth.last_event).unwrap_or(growth.calls_made.saturating_sub(1)),
             dies_again_in_steps: dies_again(case, growth),
@@ -168,18 +174,28 @@ fn confidence(case: &Case<'_>, growth: &Growth) -> Confidence {
     let ledger = &case.ledger;
     let has_steps = match ledger.steps.source {
         StepSource::None => false,
-        StepSource::Annotations => ledger.steps.completed() > 0,
+        StepSource::Annotations => ledger.completed > 0,
         StepSource::Period => true,
     };
     let is_much = || growth.bytes.saturating_mul(4) >= ledger.sum(&ledger.alive_at(growth.event));
     if has_steps && (growth.calls >= MANY_CALLS || is_much()) { Confidence::Strong } else { Confidence::Weak }
 }
 
-/// Executions until it would fail again if this request had passed.
+/// Steps from one execution to the next, as a fraction; `None` where steps cannot tell.
+fn steps_per_call(case: &Case<'_>, growth: &Growth) -> Option<(u64, u64)> {
+    let step = |event| case.ledger.steps.of(event);
+    let steps = step(growth.last_event)?.checked_sub(step(growth.first_event)?).filter(|&s| s > 0)?;
+    Some((steps, growth.calls.checked_sub(1).filter(|&c| c > 0)?))
+}
+
+/// Steps until it would fail again if this request had passed; executions where steps cannot tell.
 fn dies_again(case: &Case<'_>, growth: &Growth) -> Option<u64> {
     let high = case.in_effect.high?;
-    let needed = case.failing?.needed();
-    growth.is_going_on.then(|| high.saturating_sub(needed) / growth.bytes_per_call.max(1))
+    let room = high.saturating_sub(case.failing?.needed());
+    // Calls may come in bursts: what does not hold one more fails at the next.
+    let more = room / growth.bytes_per_call.max(1);
+    let (steps, calls) = steps_per_call(case, growth).unwrap_or((1, 1));
+    growth.is_going_on.then(|| more.saturating_mul(steps) / calls)
 }
 
 /// Live bytes between steps, early and late.
@@ -190,11 +206,11 @@ fn rise(case: &Case<'_>) -> Option<explanation::Evidence> {
     let rise = last.floor.checked_sub(first.floor).filter(|&r| r > 0)?;
     Some(in_bytes(
         format!(
-            "live bytes between steps rose from {} before step {} to {} before step {} (counted from 0)",
+            "live bytes between steps rose from {} before the {} step to {} before the {}",
             words::bytes(first.floor),
-            words::count(first.step),
+            words::ordinal(first.step + 1),
             words::bytes(last.floor),
-            words::count(last.step)
+            words::ordinal(last.step + 1)
         ),
         rise,
         &[first.start, last.start],
@@ -204,15 +220,12 @@ fn rise(case: &Case<'_>) -> Option<explanation::Evidence> {
 /// Why it is not a leak, if that can be said.
 pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
     if let Some(growth) = &case.growth {
+        // Growth that matters and is not a finding is not decided, and so not excluded.
         let (each, calls) = (words::bytes(growth.bytes_per_call), words::plural(growth.calls, "call", "calls"));
-        return Some(if is_material(case, growth) {
-            format!("{calls} left {each} each, which is too little evidence of growth")
-        } else {
-            format!("growth of {each} a call over {calls} is negligible")
-        });
+        return (!is_material(case, growth)).then(|| format!("growth of {each} a call over {calls} is negligible"));
     }
-    let steps = words::plural(case.ledger.steps.completed(), "step", "steps");
-    match (case.ledger.steps.completed(), drift(case)) {
+    let steps = words::plural(case.ledger.completed, "step", "steps");
+    match (case.ledger.completed, drift(case)) {
         (0 | 1, _) => None,
         (_, Some(drift @ 1..)) => Some(format!(
             "nothing accumulates over {steps}; live bytes between them rise by {} a step",
@@ -259,6 +272,90 @@ mod tests {
         assert_eq!(first_line(&report), 20);
         let growth = report.findings[0].growth.as_ref().expect("growth");
         assert_eq!(growth.bytes_per_step, 4 * MIB);
+    }
+
+    #[test]
+    fn a_structure_that_is_copied_is_one_call() {
+        let mut r = Recording::new(None);
+        for _ in 0..12 {
+            r.train_step(8 * MIB);
+            for _ in 0..6 {
+                r.alloc("20~~", 4 * MIB);
+                r.alloc("20~", 2 * MIB);
+            }
+        }
+        r.train_step(8 * MIB);
+        let report = r.explain();
+        assert_eq!(verdict(&report), (Cause::Leak, Some("tensors_kept"), Confidence::Strong));
+        let first = &report.findings[0];
+        let growth = first.growth.as_ref().expect("growth");
+        assert_eq!(growth.bytes_per_step, 36 * MIB);
+        assert_eq!(growth.calls * growth.bytes_per_step, first.bytes_explained);
+        assert!(first.summary.contains("about 36.0 MiB each"), "{}", first.summary);
+    }
+
+    #[test]
+    fn what_is_left_lasts_for_steps_and_not_for_calls() {
+        let mut r = Recording::new(None);
+        for _ in 0..8 {
+            r.train_step(8 * MIB);
+            for line in ["20", "22", "20", "22"] {
+                r.alloc(line, 2 * MIB);
+            }
+        }
+        r.set_limit(120 * MIB);
+        assert!(r.try_alloc("30", 64 * MIB).is_none());
+        let report = r.explain();
+        let growth = report.findings.iter().find_map(|f| f.growth.clone()).expect("growth");
+        let oom = report.oom.expect("a failure");
+        let room = report.limit.high_bytes.expect("a refusal") - oom.live_bytes - oom.request_bytes;
+        assert_eq!(growth.per, "step");
+        assert_eq!((growth.calls, growth.bytes_per_step), (16, 4 * MIB), "two calls a step");
+        assert_eq!(room / (4 * MIB), 3, "three more calls, and that is not two steps: {room}");
+        assert_eq!(growth.dies_again_in_steps, Some(1));
+    }
+
+    #[test]
+    fn graphs_of_training_steps_are_told_from_those_of_a_validation() {
+        let graphs_of = |forward_is_last: bool| {
+            let mut r = Recording::new(None);
+            for _ in 0..12 {
+                if forward_is_last {
+                    r.train_step(8 * MIB);
+                }
+                for at in ["21>5", "21>6", "21>7"] {
+                    r.alloc(at, 8 * MIB);
+                }
+                if !forward_is_last {
+                    // Its backward pass runs, and the graph stays.
+                    let gradient = r.alloc("", 2 * MIB);
+                    r.step();
+                    r.free("14", gradient);
+                }
+            }
+            r.alloc("30", 4 * MIB);
+            let first = r.explain().findings.remove(0);
+            assert_eq!(first.subcause, Some("autograd_graph"), "{first:?}");
+            first.growth.and_then(|g| g.graphs_of)
+        };
+        assert_eq!(graphs_of(false), Some("training"));
+        assert_eq!(graphs_of(true), Some("evaluation"));
+    }
+
+    #[test]
+    fn a_step_that_the_failure_ended_is_not_complete() {
+        let mut r = Recording::new(Some(100 * MIB));
+        for _ in 0..5 {
+            r.train_step(8 * MIB);
+        }
+        r.alloc("", 2 * MIB);
+        assert!(r.try_alloc("13!", 200 * MIB).is_none());
+        // The exception passes the optimizer's mark, which closes.
+        r.step();
+        let report = r.explain();
+        assert_eq!(report.steps.count, 5);
+        let oom = report.oom.expect("a failure");
+        assert_eq!((oom.step, oom.went_on), (Some(5), false));
     }
 
     #[test]

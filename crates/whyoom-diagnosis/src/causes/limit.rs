@@ -25,12 +25,10 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let event = state.event as u32;
-    let summary = format!(
-        "A cap refused the request, not the card: the driver still had {} free when {} of it were asked for.",
-        words::bytes(state.device_free),
-        words::bytes(state.segment_bytes)
-    );
-    let evidence =
-        vec![in_bytes(format!("the driver had {} free", words::bytes(state.device_free)), state.device_free, &[event])];
+    let summary = format!("A cap refused it, not the card, which had {} free.", words::bytes(state.device_free));
+    let evidence = vec![
+        in_bytes(format!("the driver had {} free", words::bytes(state.device_free)), state.device_free, &[event]),
+        in_bytes(format!("{} of it were asked for", words::bytes(state.segment_bytes)), state.segment_bytes, &[event]),
+    ];
     Some(Finding { evidence, ..finding(Cause::Limit, Confidence::Proven, summary, state.segment_bytes) })
 }

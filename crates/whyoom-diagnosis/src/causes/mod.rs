@@ -20,8 +20,9 @@ pub(crate) mod settings;
 pub(crate) mod spike;
 pub(crate) mod undetermined;
 
-use crate::case::Case;
-use crate::explanation::{Cause, Confidence, Evidence, Finding, RuledOut};
+use crate::case::{Case, Failing};
+use crate::explanation::{Cause, Confidence, Evidence, Finding, RuledOut, Value};
+use crate::words;
 
 /// What a device's evidence comes to.
 #[derive(Debug)]
@@ -77,15 +78,36 @@ fn at_failure(case: &Case<'_>) -> Vec<Finding> {
 
 fn without_failure(case: &Case<'_>) -> Vec<Finding> {
     let harmful = settings::find(case);
+    let replayed: Vec<Finding> =
+        case.would_fail.as_ref().map_or_else(Vec::new, |f| match capacity::replayed(case, f) {
+            Some(finding) => vec![finding],
+            None => [fragmentation::replayed(case, f)].into_iter().chain(capacity::of_whole_run(case, f)).collect(),
+        });
     let found = [leak::find(case), pending_free::find(case), private_pool::find(case), fragmentation::find(case)];
     let mut findings: Vec<Finding> = found.into_iter().flatten().collect();
     // Nothing failed: indications alone are no reason to alarm anybody.
     findings.retain(|f| f.confidence > Confidence::Weak);
     findings.sort_by_key(|f| u64::MAX - f.bytes_explained);
-    harmful.into_iter().chain(findings).collect()
+    findings.retain(|f| replayed.iter().all(|r| r.cause != f.cause));
+    replayed.into_iter().chain(harmful).chain(findings).collect()
+}
+
+/// `A request for 1.56 GiB failed with 5.36 GiB live under a limit of 9.00 GiB`: how every verdict on a failure begins.
+pub(crate) fn request_in_words(case: &Case<'_>, failing: &Failing) -> String {
+    let state = &failing.state;
+    let limit = case.in_effect.in_words().map(|l| format!(" under {l}")).unwrap_or_default();
+    format!(
+        "A request for {} failed with {} live{limit}",
+        words::bytes(state.request_bytes),
+        words::bytes(state.active)
+    )
 }
 
 fn ruled_out(case: &Case<'_>, findings: &[Finding]) -> Vec<RuledOut> {
+    // A trace that contradicts itself excludes nothing.
+    if case.failing.is_none() && (case.is_cut || undetermined::is_contradictory(case)) {
+        return Vec::new();
+    }
     let says = [
         (Cause::Leak, leak::rule_out(case)),
         (Cause::Capacity, capacity::rule_out(case)),
@@ -117,10 +139,19 @@ pub(crate) fn finding(cause: Cause, confidence: Confidence, summary: String, byt
 
 /// Evidence in bytes.
 pub(crate) fn in_bytes(statement: String, bytes: u64, events: &[u32]) -> Evidence {
-    Evidence { statement, value: bytes as f64, unit: "bytes", events: events.iter().map(|&e| u64::from(e)).collect() }
+    evidence(statement, Value::Integer(bytes), "bytes", events)
 }
 
 /// Evidence that is a number of things.
-pub(crate) fn in_number(statement: String, value: f64, unit: &'static str, events: &[u32]) -> Evidence {
+pub(crate) fn in_number(statement: String, number: u64, unit: &'static str, events: &[u32]) -> Evidence {
+    evidence(statement, Value::Integer(number), unit, events)
+}
+
+/// Evidence that is a share of something.
+pub(crate) fn in_ratio(statement: String, share: f64, events: &[u32]) -> Evidence {
+    evidence(statement, Value::Fraction(share), "ratio", events)
+}
+
+fn evidence(statement: String, value: Value, unit: &'static str, events: &[u32]) -> Evidence {
     Evidence { statement, value, unit, events: events.iter().map(|&e| u64::from(e)).collect() }
 }

@@ -17,7 +17,7 @@
 //! # What to do
 //! Unset the variable, or take a setting that the replay shows to be better than the defaults.
 
-use super::{finding, in_bytes, leak};
+use super::{finding, in_bytes, leak, request_in_words};
 use crate::case::Case;
 use crate::explanation::{Cause, Confidence, Finding, Remedy, RemedyOutcome};
 use crate::words;
@@ -40,8 +40,9 @@ fn at_failure(case: &Case<'_>, default: &Remedy, string: &str) -> Option<Finding
     let room = default.headroom_bytes.filter(|&h| h > 0 && default.outcome == RemedyOutcome::Passes)?;
     let peak = default.peak_reserved_bytes?;
     let summary = format!(
-        "{string} makes this run worse: under PyTorch's defaults the same requests pass this one, with a peak of {} reserved \
+        "{}. {string} makes this run worse: under PyTorch's defaults the same requests pass this one, with a peak of {} reserved \
          and {} to spare.",
+        request_in_words(case, failing),
         words::bytes(peak),
         words::bytes(room)
     );

@@ -19,7 +19,7 @@
 //! # What to do
 //! Cap or bucket lengths, split that batch, give evaluation its own batch size and `torch.no_grad()`.
 
-use super::{finding, in_bytes};
+use super::{finding, in_bytes, request_in_words};
 use crate::case::{Case, Failing};
 use crate::explanation::{Cause, Confidence, Finding};
 use crate::tables::culprits::Tally;
@@ -91,13 +91,14 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
         .collect();
     let request_stack = ledger.trace.device.events.stack[failing.state.event];
     let mut tally = Tally::of(ledger, &own);
-    tally.add(request_stack, failing.state.request_bytes);
+    tally.add_failed(request_stack, failing.state.request_bytes);
     let culprits = tally.culprits(ledger);
     let line =
         culprits.first().map(|c| format!(" at {}", words::line(&c.function, &c.file, c.line))).unwrap_or_default();
     let summary = format!(
-        "This step asks for far more than the others{line}: it needs {} over the {} that were live when it began, where {} \
+        "{}. This step asks for far more than the others{line}: it needs {} over the {} that were live when it began, where {} \
          completed steps usually need {} and never more than {}.",
+        request_in_words(case, failing),
         words::bytes(contrast.own),
         words::bytes(contrast.floor),
         words::count(contrast.steps),
@@ -138,11 +139,7 @@ fn is_line_of_other_steps(case: &Case<'_>, own: &[u32], start: u32) -> bool {
 /// Why it is no spike, if that can be said.
 pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
     let contrast = Contrast::of(case, case.failing.as_ref()?).filter(|c| !c.stands_out())?;
-    Some(format!(
-        "this step needs {} over its beginning, others up to {}",
-        words::bytes(contrast.own),
-        words::bytes(contrast.highest)
-    ))
+    Some(format!("this step needs {}, others up to {}", words::bytes(contrast.own), words::bytes(contrast.highest)))
 }
 
 #[cfg(test)]

@@ -1,12 +1,43 @@
-//! Environment remedies: free what another process holds, raise the cap, a larger card.
+//! Environment remedies: a larger card, or a higher cap.
+//!
+//! # What it tries
+//! The smallest limit under which the recorded settings pass, found by bisection, where the limit of the recording
+//! is too small. Freeing what other processes hold comes to the same.
 //!
 //! # Basis
-//! Arithmetic, or replay at another limit. The bound says from how many bytes a perfectly compact layout would pass;
-//! the smallest limit at which given settings pass needs a search, which is not made yet, so nothing is proposed.
+//! Exact replay at that limit. Where larger limits fail again, the note says so.
 
-use super::Proposal;
 use crate::case::Case;
+use crate::explanation::{Remedy, RemedyOutcome};
+use crate::words;
+use whyoom_replay::FitsFrom;
 
-pub(super) fn propose(_case: &Case<'_>) -> Vec<Proposal> {
-    Vec::new()
+/// The remedy that `fits` of the recorded settings comes to.
+pub(super) fn remedy(case: &Case<'_>, fits: &FitsFrom) -> Option<Remedy> {
+    let high = case.limit.high.filter(|high| fits.bytes > *high)?;
+    let gap = (fits.reliable_bytes > fits.bytes).then(|| {
+        format!("larger limits fail again; all that were tried from {} pass", words::bytes(fits.reliable_bytes))
+    });
+    let more = format!("{} more than now", words::bytes(fits.bytes - high));
+    Some(Remedy {
+        id: "environment/limit".to_owned(),
+        kind: "environment",
+        apply: format!("a limit of {}", words::bytes(fits.bytes)),
+        outcome: RemedyOutcome::Passes,
+        scope: if case.failing.is_some() { "failing_request" } else { "whole_run" },
+        basis: "exact_replay",
+        peak_reserved_bytes: Some(fits.peak_reserved),
+        peak_reserved_range: Some((fits.peak_reserved, fits.peak_reserved)),
+        tie_sensitive: false,
+        headroom_bytes: None,
+        passes_from_limit_bytes: Some(fits.bytes),
+        first_failure: None,
+        retries: fits.stats.retries,
+        driver_allocations: fits.stats.driver_allocations,
+        driver_frees: fits.stats.driver_frees,
+        maps: fits.stats.maps,
+        unmaps: fits.stats.unmaps,
+        synchronisations: fits.stats.synchronisations,
+        note: Some(gap.map_or_else(|| more.clone(), |gap| format!("{more}; {gap}"))),
+    })
 }

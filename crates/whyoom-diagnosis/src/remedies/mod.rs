@@ -10,10 +10,13 @@ mod runs;
 mod setting;
 mod workload;
 
-use crate::case::Case;
+use crate::bound;
+use crate::case::{Case, WouldFail};
 use crate::explanation::{Remedy, RemedyOutcome};
-use whyoom_allocator::{Model, Settings};
-use whyoom_replay::{Placement, Program, Scenario, Start, Trial, Until, simulate};
+use crate::tables::kinds::Kinds;
+use rayon::prelude::*;
+use whyoom_allocator::{Model, Settings, SizeRules, settings};
+use whyoom_replay::{FitsFrom, Members, Placement, Program, Scenario, Start, Trial, Until, simulate, smallest_limit};
 
 /// Something to try.
 #[derive(Debug, Clone)]
@@ -34,6 +37,59 @@ pub(crate) struct Proposal {
     pub(crate) note: Option<String>,
 }
 
+/// Programs of more steps are not bisected, and only settings and a call after each step are tried on them: each
+/// replay costs a good part of the time that reading the file does.
+const SHORT: usize = 400_000;
+
+/// What several families look at.
+struct Facts {
+    kinds: Kinds,
+    /// The program is short enough for more than settings.
+    is_short: bool,
+    /// A request failed, or would under the limit given.
+    fails: bool,
+}
+
+impl Facts {
+    fn of(case: &Case<'_>) -> Self {
+        let is_short = case.recorded.program.ops.len() <= SHORT;
+        Self { kinds: Kinds::new(&case.ledger), is_short, fails: case.failing.is_some() || case.would_fail.is_some() }
+    }
+}
+
+/// From how many bytes the run passes, or gets past the request that failed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Fits {
+    /// Under the recorded settings.
+    pub(crate) recorded: Option<FitsFrom>,
+    /// Under PyTorch's defaults.
+    pub(crate) default: Option<FitsFrom>,
+    /// Under the best of the settings tried.
+    pub(crate) best: Option<FitsFrom>,
+}
+
+impl Fits {
+    fn find(case: &Case<'_>, model: Model, remedies: &[Remedy]) -> Self {
+        // Without the beginning, or where the model is off, no figure of this kind holds.
+        if !case.is_exact || !case.recorded.started_empty {
+            return Self::default();
+        }
+        let recorded = &case.in_force.settings;
+        let default = Settings::default();
+        let best = remedies.iter().find(|r| r.kind == "setting" && r.outcome == RemedyOutcome::Passes);
+        let best = best.and_then(|r| settings::parse(&r.apply, model.release).ok()).map(|p| p.settings);
+        let fits = |settings: &Settings| smallest_limit(&bound::trial(case, model, settings), Members::Usual);
+        let mut wanted: Vec<&Settings> = vec![recorded];
+        wanted.extend(Some(&default).filter(|d| *d != recorded));
+        wanted.extend(best.as_ref().filter(|b| *b != recorded && **b != default));
+        let found: Vec<Option<FitsFrom>> = wanted.par_iter().map(|s| fits(s)).collect();
+        let of = |settings: &Settings| wanted.iter().position(|w| *w == settings).and_then(|i| found[i]);
+        let (of_recorded, of_default) = (of(recorded), of(&default));
+        let least = [of_recorded, of_default].into_iter().flatten().min_by_key(|f| f.bytes);
+        Self { recorded: of_recorded, default: of_default, best: best.as_ref().map_or(least, of) }
+    }
+}
+
 /// What was tried, and what of it the causes need.
 #[derive(Debug, Default)]
 pub(crate) struct Tried {
@@ -41,6 +97,8 @@ pub(crate) struct Tried {
     pub(crate) remedies: Vec<Remedy>,
     /// Index of the default settings among them, where others are in force.
     pub(crate) default: Option<usize>,
+    /// From how many bytes the run passes.
+    pub(crate) fits: Fits,
     /// Peak reserved if no block had waited for another stream, where some did and nothing failed.
     pub(crate) without_waiting: Option<u64>,
 }
@@ -66,12 +124,16 @@ impl Tried {
 
 /// Tries every proposal for `case`.
 pub(crate) fn try_them(case: &Case<'_>, model: Model) -> Tried {
+    // Where the model reproduces nothing of the recording, what it says of other settings is noise.
+    if !case.is_exact && case.recorded.matched == 0 {
+        return Tried::default();
+    }
+    let facts = Facts::of(case);
     let mut proposals = setting::propose(case, model.release);
-    proposals.extend(call::propose(case));
-    proposals.extend(code::propose(case));
-    proposals.extend(workload::propose(case));
-    proposals.extend(environment::propose(case));
-    let until = case.failing.map_or(Until::FirstFailure, |f| Until::FirstFailureOrEvent(f.state.event as u32));
+    proposals.extend(call::propose(case, &facts));
+    proposals.extend(code::propose(case, &facts));
+    proposals.extend(workload::propose(case, &facts));
+    let until = until(case);
     let trials: Vec<Trial<'_>> = proposals
         .iter()
         .map(|p| Trial {
@@ -93,9 +155,45 @@ pub(crate) fn try_them(case: &Case<'_>, model: Model) -> Tried {
         ranked.push((outcome::rank(&remedy), i, remedy));
     }
     ranked.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
-    let remedies: Vec<Remedy> = ranked.into_iter().map(|r| r.2).collect();
+    let mut remedies: Vec<Remedy> = ranked.into_iter().map(|r| r.2).collect();
+    let fits = if facts.is_short { Fits::find(case, model, &remedies) } else { Fits::default() };
+    remedies.extend(fits.recorded.and_then(|f| environment::remedy(case, &f)));
     let default = remedies.iter().position(|r| r.id == setting::DEFAULT_ID);
-    Tried { remedies, default, without_waiting: without_waiting(case, model) }
+    Tried { remedies, default, fits, without_waiting: without_waiting(case, model) }
+}
+
+/// Where a replay has shown what it can: at the request that failed when recorded, or at the end.
+pub(crate) fn until(case: &Case<'_>) -> Until {
+    case.failing.map_or(Until::FirstFailure, |f| Until::FirstFailureOrEvent(f.state.event as u32))
+}
+
+/// The first request that fails when the recorded settings are replayed under the limit that was given.
+pub(crate) fn would_fail(case: &Case<'_>, model: Model) -> Option<WouldFail> {
+    if case.failing.is_some() || case.limit.source != "argument" {
+        return None;
+    }
+    let limit = case.limit.low?;
+    let settings = effective(case, &case.in_force.settings);
+    let scenario = Scenario {
+        model,
+        settings: &settings,
+        limit: Some(limit),
+        limit_kind: case.limit.kind,
+        start: start(case, &settings),
+        placement: Placement::USUAL,
+        until: Until::FirstFailure,
+    };
+    let outcome = simulate(&case.recorded.program, &scenario);
+    let failure = outcome.first_failure?;
+    let request_bytes = SizeRules::new(&model, &settings).round(failure.request_bytes);
+    Some(WouldFail {
+        limit,
+        event: failure.event,
+        malloc: failure.malloc,
+        request_bytes,
+        live: outcome.stats.active.current,
+        reserved: outcome.stats.reserved.current,
+    })
 }
 
 fn without_waiting(case: &Case<'_>, model: Model) -> Option<u64> {
@@ -117,14 +215,14 @@ fn without_waiting(case: &Case<'_>, model: Model) -> Option<u64> {
 }
 
 /// The collector looks at its threshold only where a memory fraction is set (`garbage_collect_cached_blocks`).
-fn effective(case: &Case<'_>, settings: &Settings) -> Settings {
+pub(crate) fn effective(case: &Case<'_>, settings: &Settings) -> Settings {
     let threshold = if case.limit.collects() { settings.garbage_collection_threshold } else { 0.0 };
     Settings { garbage_collection_threshold: threshold, ..settings.clone() }
 }
 
 /// A trace without beginning: expandable segments and limits are predicted best from an empty allocator, ordinary
 /// growth without a limit from the layout that was there.
-fn start(case: &Case<'_>, settings: &Settings) -> Start {
+pub(crate) fn start(case: &Case<'_>, settings: &Settings) -> Start {
     let is_cold = case.recorded.started_empty || case.limit.low.is_some() || settings.expandable_segments;
     if is_cold { Start::Cold } else { Start::Warm }
 }

@@ -73,9 +73,8 @@ pub(super) fn remedy(
     }
     if let (Some(needs), Some(low), Some(high)) = (passes_at_high_end, case.limit.low, case.limit.high) {
         let (text, low, high) = (words::bytes(needs), words::bytes(low), words::bytes(high));
-        if text != low {
-            notes.push(format!("passes if the limit, known to lie between {low} and {high}, is {text} or more"));
-        }
+        let from = if text == low { format!("a little more than {low}") } else { format!("{text} or more") };
+        notes.push(format!("passes if the limit, known to lie between {low} and {high}, is {from}"));
     }
     if tried.timing_sensitive && (tried.failing_members == 0 || tried.failing_members == tried.members) {
         notes.push("depends on when other streams finish".to_owned());
@@ -104,13 +103,19 @@ pub(super) fn remedy(
         id: proposal.id,
         kind: proposal.kind,
         apply: proposal.apply,
-        outcome: if control_passes { RemedyOutcome::NotVerified } else { judge(case, tried, first_failure.as_ref()) },
+        // What the limit's exact size decides is neither a cure nor a failure.
+        outcome: if control_passes || passes_at_high_end.is_some() {
+            RemedyOutcome::NotVerified
+        } else {
+            judge(case, tried, first_failure.as_ref())
+        },
         scope: if case.failing.is_some() { "failing_request" } else { "whole_run" },
         basis: if proposal.basis == "exact_replay" && is_estimate { "replay_estimate" } else { proposal.basis },
         peak_reserved_bytes: Some(peak),
         peak_reserved_range: Some(tried.peak_reserved_range),
         tie_sensitive: tried.tie_sensitive,
         headroom_bytes: headroom,
+        passes_from_limit_bytes: passes_at_high_end,
         first_failure,
         retries: stats.retries,
         driver_allocations: stats.driver_allocations,
@@ -126,7 +131,8 @@ fn judge(case: &Case<'_>, tried: &whyoom_replay::Tried, first_failure: Option<&F
     if !case.is_exact {
         return RemedyOutcome::NotVerified;
     }
-    let recorded_failure = case.recorded.failures.first().filter(|_| case.failing.is_some());
+    let recorded = case.recorded.failures.first().filter(|_| case.failing.is_some()).map(|f| f.malloc);
+    let recorded_failure = recorded.or(case.would_fail.map(|f| f.malloc));
     match (first_failure, recorded_failure) {
         (None, Some(_)) => RemedyOutcome::Passes,
         (None, None) => {
@@ -139,7 +145,7 @@ fn judge(case: &Case<'_>, tried: &whyoom_replay::Tried, first_failure: Option<&F
             }
         }
         (Some(_), None) => RemedyOutcome::Worse,
-        (Some(now), Some(then)) => match now.malloc.cmp(&then.malloc) {
+        (Some(now), Some(then)) => match now.malloc.cmp(&then) {
             std::cmp::Ordering::Less => RemedyOutcome::Worse,
             std::cmp::Ordering::Equal => RemedyOutcome::NoChange,
             std::cmp::Ordering::Greater => RemedyOutcome::Fails,

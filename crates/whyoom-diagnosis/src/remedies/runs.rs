@@ -68,6 +68,7 @@ fn as_recorded(case: &Case<'_>) -> Outcome {
         at_end: stats,
         hypothetical_from: None,
         peak_reserved_at_recorded_failure: None,
+        active_at_peak_reserved: case.peak_active(),
         reached_end: true,
         was_given_up: false,
     }

@@ -13,22 +13,30 @@ use whyoom_snapshot::{FrameId, StackId, StackTable};
 /// Lines named after the first one, outside a `forward` and inside.
 const MORE_LINES: usize = 3;
 /// Frames in an example stack.
-const MAX_STACK: usize = 60;
+pub(crate) const MAX_STACK: usize = 60;
 
 /// Bytes and allocations under a frame.
 #[derive(Debug, Clone, Copy, Default)]
 struct Share {
     bytes: u64,
     count: u64,
+    /// Bytes and number of those that failed: they count for the choice of a line, and not for what it holds.
+    failed: (u64, u64),
     /// Depth in the example, and the stack with the most bytes.
     depth: u32,
     example: (u64, u32),
 }
 
 impl Share {
-    fn add(&mut self, bytes: u64, count: u64, depth: u32, stack: StackId) {
+    /// Bytes that are held: without those that were only asked for.
+    fn held(&self) -> u64 {
+        self.bytes.saturating_sub(self.failed.0)
+    }
+
+    fn add(&mut self, Sum { bytes, count, failed }: Sum, depth: u32, stack: StackId) {
         self.bytes = self.bytes.saturating_add(bytes);
         self.count += count;
+        self.failed = (self.failed.0.saturating_add(failed.0), self.failed.1 + failed.1);
         if self.example.0 <= bytes {
             self.example = (bytes, stack.0);
             self.depth = depth;
@@ -36,18 +44,33 @@ impl Share {
     }
 }
 
+/// Bytes and allocations of one stack.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sum {
+    bytes: u64,
+    count: u64,
+    failed: (u64, u64),
+}
+
 /// Bytes and count per stack.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    by_stack: HashMap<StackId, (u64, u64)>,
+    by_stack: HashMap<StackId, Sum>,
 }
 
 impl Tally {
     /// Adds `bytes` in one allocation under `stack`.
     pub(crate) fn add(&mut self, stack: StackId, bytes: u64) {
         let entry = self.by_stack.entry(stack).or_default();
-        entry.0 = entry.0.saturating_add(bytes);
-        entry.1 += 1;
+        entry.bytes = entry.bytes.saturating_add(bytes);
+        entry.count += 1;
+    }
+
+    /// Adds `bytes` that were asked for under `stack` and not had.
+    pub(crate) fn add_failed(&mut self, stack: StackId, bytes: u64) {
+        self.add(stack, bytes);
+        let failed = &mut self.by_stack.entry(stack).or_default().failed;
+        *failed = (failed.0.saturating_add(bytes), failed.1 + 1);
     }
 
     /// The bytes of `allocations`. One without frames counts for the line of the program that ran before it.
@@ -66,28 +89,28 @@ impl Tally {
         let mut leaves: HashMap<FrameId, Share> = HashMap::new();
         let mut inside: HashMap<FrameId, Share> = HashMap::new();
         let mut total = 0u64;
-        let mut ordered: Vec<(StackId, (u64, u64))> = self.by_stack.iter().map(|(s, v)| (*s, *v)).collect();
+        let mut ordered: Vec<(StackId, Sum)> = self.by_stack.iter().map(|(s, v)| (*s, *v)).collect();
         ordered.sort_unstable_by_key(|(s, _)| s.0);
-        for (stack, (bytes, count)) in ordered {
-            total = total.saturating_add(bytes);
+        for (stack, sum) in ordered {
+            total = total.saturating_add(sum.bytes);
             let shape = ledger.shapes.of(stack);
             if shape.user != StackId::EMPTY {
                 let frames: Vec<FrameId> = user_frames(ledger, shape.user);
                 for (depth, frame) in frames.iter().rev().enumerate() {
                     // A recursive function is counted once, at its outermost.
                     if !frames[frames.len() - depth..].contains(frame) {
-                        outside.entry(*frame).or_default().add(bytes, count, depth as u32, stack);
+                        outside.entry(*frame).or_default().add(sum, depth as u32, stack);
                     }
                 }
                 if let Some(leaf) = frames.first() {
-                    leaves.entry(*leaf).or_default().add(bytes, count, frames.len() as u32, stack);
+                    leaves.entry(*leaf).or_default().add(sum, frames.len() as u32, stack);
                 }
             }
             if shape.in_module
                 && shape.nearest != shape.user
                 && let Some((frame, _)) = stacks.frames(shape.nearest).next()
             {
-                inside.entry(frame).or_default().add(bytes, count, 0, stack);
+                inside.entry(frame).or_default().add(sum, 0, stack);
             }
         }
         let mut culprits: Vec<Culprit> = Vec::new();
@@ -104,11 +127,11 @@ impl Tally {
             let mut lines: Vec<(FrameId, Share)> = table
                 .iter()
                 .filter(|(frame, share)| {
-                    first.is_none_or(|f| f.0 != **frame) && share.bytes.saturating_mul(20) >= total && share.bytes > 0
+                    first.is_none_or(|f| f.0 != **frame) && share.held().saturating_mul(20) >= total && share.held() > 0
                 })
                 .map(|(f, s)| (*f, *s))
                 .collect();
-            lines.sort_unstable_by_key(|(frame, s)| (u64::MAX - s.bytes, frame.0));
+            lines.sort_unstable_by_key(|(frame, s)| (u64::MAX - s.held(), frame.0));
             culprits
                 .extend(lines.iter().take(MORE_LINES).map(|(frame, share)| culprit(ledger, *frame, share, in_module)));
         }
@@ -156,5 +179,5 @@ fn culprit(ledger: &Ledger<'_>, frame: FrameId, share: &Share, in_module_forward
         .take(MAX_STACK)
         .map(|(_, f)| format!("{} ({}:{})", snapshot.strings.get(f.function), snapshot.strings.get(f.file), f.line))
         .collect();
-    Culprit { function, file, line, bytes: share.bytes, count: share.count, in_module_forward, stack }
+    Culprit { function, file, line, bytes: share.held(), count: share.count - share.failed.1, in_module_forward, stack }
 }

@@ -1,7 +1,7 @@
 //! Whose code a frame is, and what of a stack matters to a diagnosis.
 
 use whyoom_replay::{is_module_call, is_outermost_frame, is_python_frame};
-use whyoom_snapshot::{FrameId, Snapshot, StackId};
+use whyoom_snapshot::{FrameId, Snapshot, StackId, StackTable};
 
 /// Whose code a frame is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,6 +89,9 @@ pub(crate) struct Shape {
     pub(crate) in_optimizer: bool,
     /// Inside the conversion of a module's parameters and buffers (`Module._apply`), or its construction.
     pub(crate) in_module_setup: bool,
+    /// Below the call one function calls itself: a structure is walked (`copy.deepcopy`, `Module._apply`), and the
+    /// same stack comes again for each of its elements.
+    pub(crate) is_walk: bool,
     /// Called from autograd's own thread (hooks, recomputation), which the program's frames do not show.
     pub(crate) in_autograd: bool,
 }
@@ -102,6 +105,7 @@ impl Shape {
         in_module: false,
         in_optimizer: false,
         in_module_setup: false,
+        is_walk: false,
         in_autograd: false,
     };
 
@@ -175,6 +179,7 @@ impl Shapes {
                     let is_user = facts.owner == Owner::User;
                     if !shape.in_module {
                         shape.call = node;
+                        shape.is_walk = false;
                         if is_user {
                             shape.user = node;
                         }
@@ -183,7 +188,10 @@ impl Shapes {
                         shape.nearest = node;
                     }
                 }
-                Owner::Torch | Owner::Stdlib | Owner::Native => {}
+                Owner::Torch | Owner::Stdlib => {
+                    shape.is_walk |= !shape.in_module && calls_itself(stacks, node, shape.call);
+                }
+                Owner::Native => {}
             }
             shapes[id] = shape;
         }
@@ -201,6 +209,20 @@ impl Shapes {
     pub(crate) fn of(&self, stack: StackId) -> &Shape {
         self.shapes.get(stack.0 as usize).unwrap_or(&Shape::NONE)
     }
+}
+
+/// Whether the function of `node` is also among its callers up to the node `call`.
+fn calls_itself(stacks: &StackTable, node: StackId, call: StackId) -> bool {
+    let name = |id: StackId| stacks.frames(id).next().map(|(_, frame)| (frame.function, frame.file));
+    let own = name(node);
+    let mut at = node;
+    while let Some(parent) = stacks.parent(at).filter(|p| p.0 < at.0 && *p != call && *p != StackId::EMPTY) {
+        if name(parent) == own {
+            return true;
+        }
+        at = parent;
+    }
+    false
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use super::ledger::Ledger;
 use super::total;
 use hashbrown::HashMap;
 use whyoom_replay::{NONE, StepSource};
-use whyoom_snapshot::StackId;
+use whyoom_snapshot::{Action, StackId};
 
 /// Survivors from fewer executions are not "many".
 pub(crate) const MIN_CALLS: usize = 3;
@@ -52,7 +52,7 @@ pub(crate) struct Growth {
     pub(crate) calls: u64,
     /// Executions of it in all, up to the event.
     pub(crate) calls_made: u64,
-    /// Bytes that one execution keeps, in the middle of the range.
+    /// Bytes that one execution keeps, on average.
     pub(crate) bytes_per_call: u64,
     /// Events at which the first and the last of those executions began.
     pub(crate) first_event: u32,
@@ -61,6 +61,9 @@ pub(crate) struct Growth {
     pub(crate) steps: u64,
     /// What is kept looks like graphs (most of what forward passes made) or like chosen tensors; `None` = neither clearly.
     pub(crate) is_graph: Option<bool>,
+    /// Where graphs are kept: whether a backward pass follows the executions that made them; `None` where no backward
+    /// pass was seen.
+    pub(crate) is_training: Option<bool>,
     /// Still going on at the event: the line has run lately.
     pub(crate) is_going_on: bool,
 }
@@ -129,7 +132,8 @@ fn is_construction(ledger: &Ledger<'_>, kind: Kind, runs: &[u32]) -> bool {
 /// Fills in all executions that allocated each kind before `event`, the one in progress apart.
 fn count_calls(ledger: &Ledger<'_>, event: u32, running: Option<u32>, kinds: &mut HashMap<Kind, Survivors>) {
     // Most allocations are of other stacks: a flag per stack spares them the look-up.
-    let mut is_wanted = vec![false; ledger.trace.snapshot.stacks.len() + 1];
+    let highest = kinds.keys().map(|kind| if let Kind::Stack(stack) = *kind { stack as usize } else { 0 }).max();
+    let mut is_wanted = vec![false; highest.unwrap_or(0) + 1];
     let mut wants_near = false;
     for kind in kinds.keys() {
         match *kind {
@@ -143,7 +147,7 @@ fn count_calls(ledger: &Ledger<'_>, event: u32, running: Option<u32>, kinds: &mu
             continue;
         }
         let has_call = ledger.shapes.of(a.stack).call != StackId::EMPTY;
-        if if has_call { is_wanted[a.stack.0 as usize] } else { wants_near }
+        if if has_call { is_wanted.get(a.stack.0 as usize) == Some(&true) } else { wants_near }
             && let Some(kind) = kinds.get_mut(&kind_of(ledger, id as u32, run))
             && kind.calls.last() != Some(&run)
         {
@@ -187,7 +191,7 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
         *bytes = bytes.saturating_add(ledger.sizes[id as usize]);
     }
     let site = by_site.iter().max_by_key(|(site, bytes)| (**bytes, u32::MAX - site.0)).map(|x| *x.0)?;
-    // Bytes per execution of the main site; those of other sites are shared out evenly.
+    // Executions of the main site; what other sites left beside it is shared out evenly.
     let mut per_run: Vec<(u32, u64)> = Vec::new();
     for &id in allocations.iter().filter(|&&id| site_of(id) == site) {
         let (run, size) = (ledger.runs.of[id as usize], ledger.sizes[id as usize]);
@@ -198,10 +202,6 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
     }
     let bytes = ledger.sum(&allocations);
     let calls = per_run.len() as u64;
-    let mut sorted: Vec<u64> = per_run.iter().map(|r| r.1).collect();
-    sorted.sort_unstable();
-    let median = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-    let elsewhere = bytes.saturating_sub(by_site.get(&site).copied().unwrap_or(0)) / calls.max(1);
     let begin = |run: u32| ledger.runs.runs[run as usize].event;
     let mut steps: Vec<u64> = per_run.iter().filter_map(|r| ledger.steps.of(begin(r.0))).collect();
     steps.dedup();
@@ -210,20 +210,48 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
         .filter(|(_, k)| k.allocations.first().is_some_and(|&id| site_of(id) == site))
         .map(|(_, k)| k.calls.len() as u64)
         .max();
+    let is_graph = is_graph(ledger, &allocations, &per_run);
     Some(Growth {
         event,
-        is_graph: is_graph(ledger, &allocations, &per_run),
+        is_graph,
+        is_training: is_graph.filter(|g| *g).and_then(|_| is_training(ledger, event, &per_run)),
         bytes,
         site,
         calls,
         calls_made: calls_made.unwrap_or(calls).max(calls),
-        bytes_per_call: median.saturating_add(elsewhere),
+        bytes_per_call: bytes / calls.max(1),
         first_event: per_run.first().map_or(event, |r| begin(r.0)),
         last_event: per_run.last().map_or(event, |r| begin(r.0)),
         steps: steps.len() as u64,
         is_going_on,
         allocations,
     })
+}
+
+/// Whether a backward pass comes after most of `runs` before another forward pass does. A validation's calls are
+/// followed by forward passes only, its own or those of the next training step.
+fn is_training(ledger: &Ledger<'_>, event: u32, runs: &[(u32, u64)]) -> Option<bool> {
+    if !ledger.has_backward_before(event) {
+        return None;
+    }
+    let actions = &ledger.trace.device.events.action;
+    let stacks = &ledger.trace.device.events.stack;
+    let is_followed = |run: u32| {
+        let begin = ledger.runs.runs[run as usize].event;
+        let made = (begin..event).filter(|&i| actions[i as usize] == Action::Alloc);
+        for i in made {
+            let shape = ledger.shapes.of(stacks[i as usize]);
+            if !shape.has_python() || shape.in_autograd {
+                return true;
+            }
+            if shape.in_module && ledger.runs.of[ledger.trace.allocation_of[i as usize] as usize] != run {
+                return false;
+            }
+        }
+        false
+    };
+    let followed = runs.iter().filter(|(run, _)| is_followed(*run)).count();
+    Some(followed * 2 > runs.len())
 }
 
 /// Graphs keep most of what the forward passes made, of many operations; kept tensors are few of what they made.

@@ -2,6 +2,7 @@
 
 use super::frames::Shapes;
 use super::runs::Runs;
+use super::shared::Shared;
 use super::total;
 use whyoom_replay::{NONE, Recorded, Steps, Trace};
 use whyoom_snapshot::Action;
@@ -24,7 +25,7 @@ pub(crate) struct Level {
 /// Allocations of one device with sizes, calls and steps.
 pub(crate) struct Ledger<'a> {
     pub(crate) trace: &'a Trace<'a>,
-    pub(crate) shapes: Shapes,
+    pub(crate) shapes: &'a Shapes,
     pub(crate) runs: Runs,
     pub(crate) steps: Steps,
     /// Rounded bytes per allocation.
@@ -40,16 +41,19 @@ pub(crate) struct Ledger<'a> {
     pub(crate) peak_requested: u64,
     /// Last `alloc` event; what follows is the end of the program.
     pub(crate) last_alloc: Option<u32>,
+    /// Steps that were completed. One that the last failing request ended is none, though the optimizer's mark closes
+    /// when the exception passes it, and a period may look complete.
+    pub(crate) completed: u64,
 }
 
 /// The smallest block, to round by where an allocation was never placed (`kMinBlockSize`, all releases).
 const MIN_BLOCK: u64 = 512;
 
 impl<'a> Ledger<'a> {
-    pub(crate) fn new(trace: &'a Trace<'a>, recorded: &Recorded) -> Self {
-        let shapes = Shapes::new(trace.snapshot);
-        let runs = Runs::new(trace, &shapes);
-        let steps = Steps::find(trace);
+    pub(crate) fn new(trace: &'a Trace<'a>, recorded: &Recorded, shared: &'a Shared<'_>) -> Self {
+        let shapes = shared.shapes();
+        let runs = Runs::new(trace, shapes);
+        let steps = Steps::find(trace, shared.step_basis());
         let round = |bytes: u64| bytes.max(1).saturating_add(MIN_BLOCK - 1) / MIN_BLOCK * MIN_BLOCK;
         let sizes: Vec<u64> = trace
             .allocations
@@ -69,9 +73,27 @@ impl<'a> Ledger<'a> {
             peak_event: None,
             peak_requested: 0,
             last_alloc: None,
+            completed: 0,
         };
+        let last_failure = recorded.failures.last().map(|f| f.event as u32);
+        this.completed = this.completed_steps(last_failure);
         this.follow();
         this
+    }
+
+    fn completed_steps(&self, last_failure: Option<u32>) -> u64 {
+        let completed = self.steps.completed();
+        let Some(failure) = last_failure.filter(|&f| !self.asks_after(f)) else { return completed };
+        match self.steps.of(failure) {
+            Some(step) => completed.min(step.saturating_sub(self.steps.first())),
+            None => completed,
+        }
+    }
+
+    /// Whether the program allocated anything after `event`: it caught the failure there.
+    pub(crate) fn asks_after(&self, event: u32) -> bool {
+        let actions = &self.trace.device.events.action;
+        actions.get(event as usize + 1..).is_some_and(|after| after.contains(&Action::Alloc))
     }
 
     fn follow(&mut self) {
@@ -115,7 +137,7 @@ impl<'a> Ledger<'a> {
             }
         }
         drop(ranges);
-        let completed = self.steps.completed() as usize;
+        let completed = self.completed as usize;
         for level in self.levels.iter_mut().skip(completed) {
             level.is_complete = false;
         }
@@ -238,7 +260,7 @@ mod tests {
         let settings = whyoom_allocator::Settings::default();
         let options = whyoom_replay::RecordedOptions { model: whyoom_allocator::Model::default(), settings: &settings };
         let recorded = whyoom_replay::replay_recorded(&trace, options);
-        let steps = whyoom_replay::Steps::find(&trace);
+        let steps = whyoom_replay::Steps::find(&trace, &whyoom_replay::StepBasis::new(&snapshot));
         let edited = EmptyCache::after_steps(&steps, 2).apply(&recorded.program);
         let calls: Vec<usize> = (0..edited.ops.len()).filter(|&i| edited.ops[i] == Op::EmptyCache).collect();
         // After the second and the fourth step; no request follows the sixth.

@@ -30,7 +30,8 @@ struct Thread {
     root: u32,
     run: u32,
     site: StackId,
-    /// First stack of the run that lies outside any module: when it comes again after others, the line runs again.
+    /// First stack of the run that lies outside any module and walks no structure: when it comes again after others,
+    /// the line runs again.
     head: StackId,
     has_left_head: bool,
 }
@@ -55,7 +56,7 @@ impl Runs {
                     shape.root,
                     shape.call,
                     stack,
-                    shape.in_module,
+                    !shape.in_module && !shape.is_walk,
                     action,
                     i as u32,
                 );
@@ -75,12 +76,12 @@ impl Runs {
         root: u32,
         site: StackId,
         stack: StackId,
-        in_module: bool,
+        can_be_head: bool,
         action: Action,
         event: u32,
     ) -> u32 {
         let is_alloc = action == Action::Alloc;
-        let head = if is_alloc && !in_module { stack } else { StackId::EMPTY };
+        let head = if is_alloc && can_be_head { stack } else { StackId::EMPTY };
         let new = runs.len() as u32;
         let at = threads.iter().position(|t| t.root == root).unwrap_or_else(|| {
             threads.push(Thread { root, run: NONE, site: StackId::EMPTY, head, has_left_head: false });

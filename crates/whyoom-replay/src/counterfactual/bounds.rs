@@ -5,11 +5,16 @@ use super::program::Program;
 use super::simulate::{Outcome, Scenario, simulate};
 use super::sweep::Trial;
 use rayon::prelude::*;
+use whyoom_allocator::Stats;
 
 /// Memory is had in pages of this grain (`kSmallBuffer`, all releases).
 const GRAIN: u64 = 2 << 20;
 /// Limits tried above the one found, and below it.
 const PROBES: u64 = 8;
+/// Programs of more steps are bisected less finely, and with the usual course alone.
+const LONG: usize = 800_000;
+/// Parts of the range between need and what is reserved, to which a long program is bisected.
+const COARSE: u64 = 128;
 /// Passing need not grow with the limit; so many gaps are looked into.
 const GAPS: usize = 3;
 
@@ -23,6 +28,8 @@ pub struct FitsFrom {
     pub reliable_bytes: u64,
     /// Peak reserved under the limit `bytes`.
     pub peak_reserved: u64,
+    /// The other figures under that limit.
+    pub stats: Stats,
     /// Limits tried.
     pub limits_tried: u32,
 }
@@ -40,9 +47,12 @@ pub enum Members {
 /// and what is reserved without a limit, and then by trying neighbours, since a larger limit need not pass where a
 /// smaller one does. `None` if it fails without a limit.
 ///
+/// Found to 2 MiB; in programs of more than 800,000 steps to a 128th of the range, without trying other placements.
+///
 /// About 30 limits are tried by one replay each, and as many again with the other placements and timings, if they matter.
 pub fn smallest_limit(trial: &Trial<'_>, members: Members) -> Option<FitsFrom> {
-    let ensemble = Ensemble::new(trial, members);
+    let is_long = trial.program.ops.len() > LONG;
+    let ensemble = Ensemble::new(trial, if is_long { Members::Usual } else { members });
     let free: Vec<Outcome> = ensemble.members.par_iter().map(|&m| ensemble.run(None, m)).collect();
     if free[0].first_failure.is_some() {
         return None;
@@ -52,11 +62,13 @@ pub fn smallest_limit(trial: &Trial<'_>, members: Members) -> Option<FitsFrom> {
     let top = |outcomes: &[Outcome]| {
         outcomes.iter().map(|o| o.stats.reserved.peak).max().unwrap_or(0).div_ceil(GRAIN).saturating_mul(GRAIN)
     };
-    let mut usual = Search { ensemble: &ensemble, members: 1, tried: 0 };
+    let grain =
+        if is_long { (top(&free[..1]).saturating_sub(needed) / COARSE).max(GRAIN) / GRAIN * GRAIN } else { GRAIN };
+    let mut usual = Search { ensemble: &ensemble, members: 1, grain, tried: 0 };
     let lowest = usual.bisect(needed.saturating_sub(GRAIN), top(&free[..1]));
     let found = usual.close_gaps(lowest, top(&free[..1]));
     let bytes = usual.lowest_passing(lowest, needed).unwrap_or(lowest);
-    let mut all = Search { ensemble: &ensemble, members: ensemble.members.len(), tried: 0 };
+    let mut all = Search { ensemble: &ensemble, members: ensemble.members.len(), grain, tried: 0 };
     let mut firm = found;
     if all.members > 1 {
         if !all.passes(found) {
@@ -66,7 +78,8 @@ pub fn smallest_limit(trial: &Trial<'_>, members: Members) -> Option<FitsFrom> {
     }
     let under = ensemble.run(Some(bytes), ensemble.members[0]);
     let peak_reserved = under.stats.reserved.peak;
-    Some(FitsFrom { bytes, reliable_bytes: firm, peak_reserved, limits_tried: usual.tried + all.tried })
+    let limits_tried = usual.tried + all.tried;
+    Some(FitsFrom { bytes, reliable_bytes: firm, peak_reserved, stats: under.stats, limits_tried })
 }
 
 /// A trial with its placements and timings.
@@ -126,6 +139,8 @@ impl<'a> Ensemble<'a> {
 struct Search<'a> {
     ensemble: &'a Ensemble<'a>,
     members: usize,
+    /// Limits are told apart to this many bytes.
+    grain: u64,
     tried: u32,
 }
 
@@ -142,7 +157,7 @@ impl Search<'_> {
 
     /// The smallest limit above `fails` up to `passes` that passes, by bisection.
     fn bisect(&mut self, mut fails: u64, mut passes: u64) -> u64 {
-        while passes.saturating_sub(fails) > GRAIN {
+        while passes.saturating_sub(fails) > self.grain {
             let middle = (fails + (passes - fails) / 2).div_ceil(GRAIN) * GRAIN;
             let middle = if middle >= passes { fails + GRAIN } else { middle };
             if self.passes(middle) {
@@ -156,9 +171,10 @@ impl Search<'_> {
 
     /// The limit above `found` from which on none of those tried fails.
     fn close_gaps(&mut self, mut found: u64, top: u64) -> u64 {
-        for _ in 0..GAPS {
-            let near = (0..PROBES / 2).map(|k| found + (GRAIN << (2 * k)));
-            let spread = (1..PROBES).map(|k| (found + top.saturating_sub(found) / PROBES * k) / GRAIN * GRAIN);
+        let (gaps, probes) = if self.grain > GRAIN { (1, PROBES / 2) } else { (GAPS, PROBES) };
+        for _ in 0..gaps {
+            let near = (0..probes / 2).map(|k| found + (self.grain << (2 * k)));
+            let spread = (1..probes).map(|k| (found + top.saturating_sub(found) / probes * k) / GRAIN * GRAIN);
             let mut probes: Vec<u64> = near.chain(spread).filter(|&p| p > found && p < top).collect();
             probes.sort_unstable();
             probes.dedup();
@@ -171,8 +187,9 @@ impl Search<'_> {
 
     /// The smallest limit that passes of some below `found`.
     fn lowest_passing(&mut self, found: u64, needed: u64) -> Option<u64> {
-        let spread = (1..PROBES).map(|k| (needed + found.saturating_sub(needed) / PROBES * k) / GRAIN * GRAIN);
-        let near = (1..PROBES / 2).map(|k| found.saturating_sub(GRAIN << k));
+        let probes = if self.grain > GRAIN { PROBES / 2 } else { PROBES };
+        let spread = (1..probes).map(|k| (needed + found.saturating_sub(needed) / probes * k) / GRAIN * GRAIN);
+        let near = (1..probes / 2).map(|k| found.saturating_sub(self.grain << k));
         let mut probes: Vec<u64> = spread.chain(near).filter(|&p| p >= needed && p < found).collect();
         probes.sort_unstable();
         probes.dedup();

@@ -219,7 +219,12 @@ impl Driver for HabitDriver {
     }
 
     fn must_collect(&mut self, total: u64, threshold: f64, _next: u64) -> bool {
-        self.limit.is_some_and(|limit| total > (threshold * limit as f64) as u64)
+        // PyTorch looks at the threshold only where a fraction is set (`garbage_collect_cached_blocks`).
+        self.kind == LimitKind::Fraction && self.limit.is_some_and(|limit| total > (threshold * limit as f64) as u64)
+    }
+
+    fn may_collect(&mut self, total: u64, threshold: f64) -> bool {
+        self.must_collect(total, threshold, 0)
     }
 
     fn segment_alloc(&mut self, bytes: u64, _stream: u64) -> Option<u64> {

@@ -1,5 +1,6 @@
 //! What the program asked for, free of addresses and settings: the input of every counterfactual.
 
+use std::sync::Arc;
 use whyoom_allocator::Region;
 
 /// One step of the program as the allocator sees it.
@@ -50,7 +51,7 @@ pub struct Program {
     /// The layout at the start of a trace without beginning, for [`crate::Start::Warm`].
     pub initial_regions: Vec<Region>,
     /// Raw stream pointers.
-    pub streams: Vec<u64>,
+    pub streams: Arc<[u64]>,
     /// Requests made before the first free; `None` without a free.
     pub requests_before_first_free: Option<u64>,
     /// Ordinal of the first request of exactly 32 MiB, PyTorch's cuBLAS workspace on Hopper.

@@ -2,6 +2,7 @@
 
 use super::habit::{HabitDriver, LimitKind, Placement};
 use super::program::{Op, Program, ProgramRequest};
+use std::sync::Arc;
 use whyoom_allocator::{Allocator, BlockId, Model, Request, Settings, Stats};
 
 /// The state a counterfactual starts from when the trace has no beginning.
@@ -79,6 +80,8 @@ pub struct Outcome {
     pub hypothetical_from: Option<u32>,
     /// Peak reserved bytes when that request had succeeded.
     pub peak_reserved_at_recorded_failure: Option<u64>,
+    /// Active bytes when most was reserved: the rest of what was reserved then lay free.
+    pub active_at_peak_reserved: u64,
     /// Whether the program was followed to its end.
     pub reached_end: bool,
     /// Whether it was not followed further, since something known beats it.
@@ -99,6 +102,8 @@ struct Simulation<'a> {
     driver: HabitDriver,
     block_of: Vec<Option<BlockId>>,
     ordinal: u64,
+    /// Peak reserved so far.
+    highest: u64,
     outcome: Outcome,
 }
 
@@ -106,7 +111,7 @@ impl<'a> Simulation<'a> {
     fn new(program: &'a Program, scenario: &Scenario<'_>) -> Self {
         let mut this = Self {
             program,
-            allocator: Allocator::new(scenario.model, scenario.settings.clone(), &program.streams),
+            allocator: Allocator::sharing(scenario.model, scenario.settings.clone(), Arc::clone(&program.streams)),
             driver: HabitDriver::new(
                 scenario.placement,
                 scenario.limit,
@@ -116,6 +121,7 @@ impl<'a> Simulation<'a> {
             ),
             block_of: vec![None; program.requests.len()],
             ordinal: 0,
+            highest: 0,
             outcome: Outcome {
                 first_failure: None,
                 failures: 0,
@@ -123,6 +129,7 @@ impl<'a> Simulation<'a> {
                 at_end: Stats::default(),
                 hypothetical_from: None,
                 peak_reserved_at_recorded_failure: None,
+                active_at_peak_reserved: 0,
                 reached_end: false,
                 was_given_up: false,
             },
@@ -172,6 +179,10 @@ impl<'a> Simulation<'a> {
             self.fail(event, r.bytes);
             return false;
         };
+        let stats = self.allocator.stats();
+        if stats.reserved.peak > self.highest && self.outcome.first_failure.is_none() {
+            (self.highest, self.outcome.active_at_peak_reserved) = (stats.reserved.peak, stats.active.current);
+        }
         if let Some(slot) = self.block_of.get_mut(tag as usize) {
             *slot = Some(block);
         } else {

@@ -202,12 +202,18 @@ impl Run<'_> {
             }
             return from + completions;
         }
+        let mut fits = self.allocator.would_fit(request);
         for i in from..from + completions {
             let id = self.trace.allocation_of[i];
             let Some(block) = self.block_of[id as usize] else { return i };
-            let mut trial = self.allocator.clone();
-            trial.complete(block);
-            if trial.would_fit(request) {
+            if !self.trace.has_requests_to_free {
+                fits = self.allocator.would_fit(request);
+            } else if fits || self.allocator.may_serve(block, request) {
+                let mut trial = self.allocator.clone();
+                trial.complete(block);
+                fits = trial.would_fit(request);
+            }
+            if fits {
                 return i;
             }
             self.complete(i);

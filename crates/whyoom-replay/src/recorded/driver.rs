@@ -103,6 +103,17 @@ impl Driver for RecordedDriver<'_> {
         collects
     }
 
+    fn may_collect(&mut self, total: u64, _threshold: f64) -> bool {
+        if total <= self.not_collected_to {
+            return false;
+        }
+        let may = total >= self.collected_from || matches!(self.next(), Some((Action::SegmentFree, ..)));
+        if !may {
+            self.not_collected_to = total;
+        }
+        may
+    }
+
     fn segment_alloc(&mut self, bytes: u64, _stream: u64) -> Option<u64> {
         self.expect(Action::SegmentAlloc, None, bytes, "cudaMalloc")
     }

@@ -4,6 +4,7 @@
 //! and stands in where the model and the recording part.
 
 use crate::trace::{NONE, Trace};
+use hashbrown::HashMap;
 use std::collections::BTreeMap;
 use whyoom_allocator::{PlacedState, Region, RegionBlock, SMALL_REQUEST, SMALL_SEGMENT, Settings, SizeRules};
 use whyoom_snapshot::{Action, BlockState, PoolRef};
@@ -21,7 +22,7 @@ pub(crate) struct Range {
 }
 
 /// A segment, or all mapped memory of one expandable pool and stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct World {
     pub(crate) is_expandable: bool,
     pub(crate) is_small: bool,
@@ -34,6 +35,8 @@ pub(crate) struct World {
 pub(crate) struct Layout {
     pub(crate) ranges: BTreeMap<u64, Range>,
     pub(crate) worlds: Vec<World>,
+    /// Index of each expandable world; a damaged file may have as many as segments.
+    expandable: HashMap<World, u32>,
     /// Events that could not be applied.
     pub(crate) conflicts: u64,
     pub(crate) first_conflict: Option<(u32, &'static str)>,
@@ -49,7 +52,7 @@ impl Layout {
     /// The final state: the segments of the file.
     pub(crate) fn at_end(trace: &Trace<'_>) -> Self {
         let mut this = Self::default();
-        let mut live = hashbrown::HashMap::new();
+        let mut live = HashMap::new();
         for (id, a) in trace.allocations.iter().enumerate() {
             if a.completed_event == NONE {
                 live.insert(a.address, id as u32);
@@ -83,13 +86,15 @@ impl Layout {
 
     fn world(&mut self, world: World) -> u32 {
         // Adjacent segments must not merge, so each has a world of its own; expandable memory merges by address.
-        if world.is_expandable
-            && let Some(known) = self.worlds.iter().position(|w| *w == world)
-        {
-            return known as u32;
+        let new = self.worlds.len() as u32;
+        if world.is_expandable {
+            let known = *self.expandable.entry(world).or_insert(new);
+            if known != new {
+                return known;
+            }
         }
         self.worlds.push(world);
-        (self.worlds.len() - 1) as u32
+        new
     }
 
     fn conflict(&mut self, event: usize, what: &'static str) {
@@ -98,7 +103,7 @@ impl Layout {
     }
 
     fn containing(&self, addr: u64) -> Option<(u64, Range)> {
-        self.ranges.range(..=addr).next_back().map(|(a, r)| (*a, *r)).filter(|(a, r)| addr < a + r.size)
+        self.ranges.range(..=addr).next_back().map(|(a, r)| (*a, *r)).filter(|(a, r)| addr - a < r.size)
     }
 
     /// Makes the range at `addr` free and merges it with free neighbours of its world.

@@ -110,8 +110,8 @@ pub struct RecordedOptions<'s> {
 
 /// Replays a trace under its own settings. Time is linear in its events, unless private pools have to be searched.
 pub fn replay_recorded<'a>(trace: &'a Trace<'a>, options: RecordedOptions<'a>) -> Recorded {
-    if let Some(event) = trace.implausible {
-        return result::not_replayed(trace, event);
+    if let Some(wrong) = trace.implausible {
+        return result::not_replayed(trace, &wrong);
     }
     pools::replay(trace, options)
 }

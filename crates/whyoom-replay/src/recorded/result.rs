@@ -4,7 +4,8 @@ use super::run::Run;
 use super::{Divergence, FinalState, Recorded};
 use crate::counterfactual::Program;
 use crate::limit::{LimitInterval, LimitSource};
-use crate::trace::Trace;
+use crate::trace::{Implausible, Trace};
+use std::sync::Arc;
 use whyoom_allocator::{PlacedState, Stats};
 use whyoom_snapshot::BlockState;
 
@@ -71,13 +72,14 @@ impl Run<'_> {
 }
 
 /// The result for a trace with sizes or addresses that no device has.
-pub(super) fn not_replayed(trace: &Trace<'_>, event: usize) -> Recorded {
+pub(super) fn not_replayed(trace: &Trace<'_>, wrong: &Implausible) -> Recorded {
+    let last = trace.device.events.len().saturating_sub(1);
     Recorded {
         events: trace.device.events.len() as u64,
         matched: 0,
         first_divergence: Some(Divergence {
-            event: event.min(trace.device.events.len().saturating_sub(1)),
-            recorded: "a size or address beyond any device".to_owned(),
+            event: wrong.event.unwrap_or(last),
+            recorded: wrong.to_string(),
             simulated: "nothing: such a trace is not replayed".to_owned(),
             likely_reason: "the file is damaged or was edited".to_owned(),
         }),
@@ -89,7 +91,7 @@ pub(super) fn not_replayed(trace: &Trace<'_>, event: usize) -> Recorded {
         failures: Vec::new(),
         block_size: vec![0; trace.allocations.len()],
         pool_of: Vec::new(),
-        program: Program { streams: trace.snapshot.streams.clone(), ..Program::default() },
+        program: Program { streams: Arc::clone(&trace.snapshot.streams), ..Program::default() },
         started_empty: false,
         rebuild_conflicts: 0,
     }

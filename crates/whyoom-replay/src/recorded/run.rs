@@ -7,6 +7,7 @@ use crate::counterfactual::{Op, Program, ProgramRequest};
 use crate::limit::LimitInterval;
 use crate::trace::{NONE, Trace};
 use hashbrown::HashMap;
+use std::sync::Arc;
 use whyoom_allocator::{Allocator, BlockId, Region, Stats};
 use whyoom_snapshot::Action;
 
@@ -61,7 +62,7 @@ impl<'a> Run<'a> {
         let capacity = trace.device.events.len();
         let program = Program {
             requests,
-            streams: trace.snapshot.streams.clone(),
+            streams: Arc::clone(&trace.snapshot.streams),
             private_pools: pools,
             ops: Vec::with_capacity(capacity * 2 / 3 + 16),
             op_event: Vec::with_capacity(capacity * 2 / 3 + 16),
@@ -70,7 +71,7 @@ impl<'a> Run<'a> {
         Self {
             trace,
             options,
-            allocator: Allocator::new(options.model, options.settings.clone(), &trace.snapshot.streams),
+            allocator: Allocator::sharing(options.model, options.settings.clone(), Arc::clone(&trace.snapshot.streams)),
             driver: RecordedDriver::new(&trace.device.events, crate::RESERVATION),
             block_of: vec![None; count],
             out: Recorded {
@@ -116,8 +117,11 @@ impl<'a> Run<'a> {
 
     fn restore(&mut self, layout: &Layout) -> Vec<Region> {
         let stats = *self.allocator.stats();
-        self.allocator =
-            Allocator::new(self.options.model, self.options.settings.clone(), &self.trace.snapshot.streams);
+        self.allocator = Allocator::sharing(
+            self.options.model,
+            self.options.settings.clone(),
+            Arc::clone(&self.trace.snapshot.streams),
+        );
         self.block_of.fill(None);
         let reservations = reservations::reservations(self.trace.device, self.trace.peak_reserved);
         let base_of = |a| reservations::find(&reservations, a).map_or(a, |i| reservations[i].base);

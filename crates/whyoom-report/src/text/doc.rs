@@ -125,8 +125,9 @@ impl Doc {
 
     /// A line that is kept whole, however long: something to paste.
     pub(crate) fn verbatim(&mut self, spans: &[Span]) {
-        let line = self.prepare(spans);
-        self.lines.push(line);
+        let whole = spans.iter().map(|(tone, text)| (*tone, printable(text)));
+        let line = whole.map(|(tone, text)| (tone, if self.ascii { to_ascii(&text) } else { text }));
+        self.lines.push(line.filter(|(_, text)| !text.is_empty()).collect());
     }
 
     fn push_filled(&mut self, line: Vec<Span>) {
@@ -138,7 +139,8 @@ impl Doc {
     fn prepare(&self, spans: &[Span]) -> Vec<Span> {
         spans
             .iter()
-            .map(|(tone, text)| (*tone, if self.ascii { to_ascii(&printable(text)) } else { printable(text) }))
+            .map(|(tone, text)| (*tone, shorten_words(&printable(text))))
+            .map(|(tone, text)| (tone, if self.ascii { to_ascii(&text) } else { text }))
             .filter(|(_, text)| !text.is_empty())
             .collect()
     }
@@ -168,10 +170,6 @@ impl Doc {
 ///
 /// Names in a snapshot are data from elsewhere: a file name must not be able to repaint a terminal.
 pub fn printable(text: &str) -> String {
-    let is_unsafe = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
-    };
     if !text.contains(is_unsafe) {
         return text.to_owned();
     }
@@ -184,6 +182,44 @@ pub fn printable(text: &str) -> String {
         }
     }
     out
+}
+
+/// Whether `c` moves the cursor, changes colours, reorders the line, or is not to be seen at all.
+pub(crate) fn is_unsafe(c: char) -> bool {
+    // Most text is ASCII, where only control characters are.
+    if c.is_ascii() {
+        return c.is_ascii_control();
+    }
+    matches!(c,
+        '\u{80}'..='\u{9f}'
+            | '\u{ad}'
+            | '\u{34f}'
+            | '\u{61c}'
+            | '\u{115f}'..='\u{1160}'
+            | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{3164}'
+            | '\u{feff}'
+            | '\u{ffa0}'
+            | '\u{fff0}'..='\u{fffb}'
+            | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// The longest word of a line and the longest piece of text, in columns. What a file calls things is unbounded.
+const LONGEST_WORD: usize = 160;
+const LONGEST_TEXT: usize = 2400;
+
+/// `text` with words, and the whole, cut in the middle where they are longer than anybody reads.
+fn shorten_words(text: &str) -> String {
+    if text.len() <= LONGEST_WORD {
+        return text.to_owned();
+    }
+    let words: Vec<String> = text.split(' ').map(|word| shorten_middle(word, LONGEST_WORD)).collect();
+    shorten_middle(&words.join(" "), LONGEST_TEXT)
 }
 
 /// The typographic characters this product uses, in ASCII; names from elsewhere stay as they are.
@@ -213,7 +249,7 @@ pub(crate) fn shorten_middle(text: &str, columns: usize) -> String {
     // Three columns, so that the ASCII form of the ellipsis fits as well.
     const ELLIPSIS: usize = 3;
     let text = printable(text);
-    if text.width() <= columns || columns <= ELLIPSIS + 2 {
+    if text.len() <= columns || text.width() <= columns || columns <= ELLIPSIS + 2 {
         return text;
     }
     let room = columns - ELLIPSIS;
@@ -381,6 +417,20 @@ mod tests {
     fn names_cannot_command_the_terminal() {
         assert_eq!(printable("a\u{1b}[31mb\u{202e}c\nd"), "a\\u{1b}[31mb\\u{202e}c d");
         assert_eq!(printable("größe.py"), "größe.py");
+        for c in ['\u{9b}', '\u{ad}', '\u{61c}', '\u{180e}', '\u{202e}', '\u{2066}', '\u{fff9}', '\u{fffb}', '\u{3164}']
+        {
+            assert!(printable(&format!("a{c}b")).is_ascii(), "{c:?}");
+        }
+    }
+
+    #[test]
+    fn endless_names_are_cut_in_the_middle() {
+        let mut doc = Doc::new(false);
+        doc.paragraph(2, Tone::Plain, &format!("start {}end", "x".repeat(100_000)));
+        doc.paragraph(2, Tone::Plain, &"word ".repeat(100_000));
+        let out = text(&doc);
+        assert!(out.len() < 4000, "{}", out.len());
+        assert!(out.starts_with("  start") && out.replace("\n  ", "").contains("xend"));
     }
 
     #[test]

@@ -3,11 +3,14 @@
 mod doc;
 mod explain;
 mod replay;
+mod tune;
 mod words;
 
+pub(crate) use doc::is_unsafe;
 pub use doc::{WIDTH, printable};
 pub use explain::write_explanation;
 pub use replay::write_replay;
+pub use tune::write_tuning;
 
 use crate::number::Numbers;
 

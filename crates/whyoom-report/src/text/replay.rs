@@ -4,16 +4,17 @@ use std::io::{self, Write};
 
 use super::{
     TextOptions,
-    doc::{Doc, Tone, shorten_middle},
+    doc::{Doc, Tone},
     explain::divergence,
-    words::{device_name, nth_step, torch_range},
+    words::{header, nth_step, warnings},
 };
 use crate::{
-    number::{count, plural},
-    path::ShortPaths,
-    replay::{DeviceReplay, ReplayMode, ReplayResult},
+    number::{count, plain, plural},
+    replay::{Costs, DeviceReplay, ReplayMode, ReplayResult},
 };
 
+/// Devices shown, in the order given; nobody reads more.
+const IN_FULL: usize = 64;
 /// Column at which the rows begin their text.
 const COLUMN: usize = 13;
 
@@ -24,39 +25,21 @@ const COLUMN: usize = 13;
 /// Those of `out`, a closed pipe among them.
 pub fn write_replay(result: &ReplayResult, options: TextOptions, out: &mut dyn Write) -> io::Result<()> {
     let mut doc = Doc::new(options.ascii);
-    let names = ShortPaths::new(result.inputs.iter().map(|i| i.path.as_str()));
-    for device in &result.devices {
+    for device in result.devices.iter().take(IN_FULL) {
         doc.blank();
-        let input = result.inputs.get(device.input);
-        let name = match input.map(|i| i.path.as_str()) {
-            Some("-") => "standard input".to_owned(),
-            Some(path) if options.verbose => path.to_owned(),
-            Some(path) => shorten_middle(names.get(path), 70),
-            None => String::new(),
-        };
-        let torch = torch_range(input.and_then(|i| i.torch.as_ref()));
-        let gpu = device_name(device.device, None);
-        doc.two_sided(
-            &[(Tone::Heading, "whyoom".into()), (Tone::Plain, format!("  {name}"))],
-            &[(Tone::Plain, torch.map_or_else(|| gpu.clone(), |t| format!("{t} · {gpu}")))],
-        );
+        header(&mut doc, &result.inputs, device.input, device.device, options);
         write_device(&mut doc, device, options);
     }
     if result.devices.is_empty() {
         doc.paragraph(0, Tone::Heading, "Nothing to replay");
         doc.paragraph(2, Tone::Plain, "No input holds a segment or an event of any GPU.");
     }
-    let shown = if options.verbose { result.warnings.len() } else { 3 };
-    if !result.warnings.is_empty() {
+    if result.devices.len() > IN_FULL {
         doc.blank();
+        let more = plural((result.devices.len() - IN_FULL) as u64, "device", "devices");
+        doc.paragraph(0, Tone::Dim, &format!("and {more} more; --json shows all."));
     }
-    for warning in result.warnings.iter().take(shown) {
-        let times = if warning.count > 1 { format!(" ({} times)", count(warning.count)) } else { String::new() };
-        doc.entry(0, &[(Tone::Caution, "Warning:".into())], 9, &[(Tone::Plain, format!("{}{times}", warning.message))]);
-    }
-    if result.warnings.len() > shown {
-        doc.paragraph(9, Tone::Dim, &format!("{} more kinds; -v shows all.", result.warnings.len() - shown));
-    }
+    warnings(&mut doc, &result.warnings, options);
     doc.write(options.colour, out)
 }
 
@@ -86,9 +69,7 @@ fn world(device: &DeviceReplay, options: TextOptions) -> String {
         (None, ReplayMode::Recorded) => "limit as recorded".to_owned(),
         (None, ReplayMode::Counterfactual) => "no limit".to_owned(),
     });
-    if let Some(calls) = &device.empty_cache {
-        parts.push(calls.clone());
-    }
+    parts.extend(device.changes.iter().cloned());
     parts.push(format!("model of torch {}", device.model));
     parts.join(" · ")
 }
@@ -241,8 +222,35 @@ fn rows(doc: &mut Doc, device: &DeviceReplay, options: TextOptions) {
             plural(device.synchronisations, "synchronisation", "synchronisations")
         ),
     );
+    if let Some(recorded) = &device.recorded {
+        row("Price", price(device, recorded));
+    }
     let steps = if device.steps > 0 { format!("{} in ", plural(device.steps, "step", "steps")) } else { String::new() };
     row("Trace", format!("{steps}{}", plural(device.events, "event", "events")));
+}
+
+/// Calls to the driver and retries, against the recording's; a step, where steps are known and all were run.
+fn price(device: &DeviceReplay, recorded: &Costs) -> String {
+    let here = Costs::of(device);
+    let calls = |c: &Costs| c.driver_allocations + c.driver_frees;
+    let is_comparable = device.steps > 0 && device.first_oom.is_none() && device.recorded_first_oom.is_none();
+    if is_comparable {
+        let each = |n: u64| plain(n as f64 / device.steps as f64);
+        return format!(
+            "{} driver calls a step, {} as recorded; {} retries a step, {} as recorded",
+            each(calls(&here)),
+            each(calls(recorded)),
+            each(here.retries),
+            each(recorded.retries)
+        );
+    }
+    format!(
+        "{}, {} as recorded; {}, {} as recorded",
+        plural(calls(&here), "driver call", "driver calls"),
+        count(calls(recorded)),
+        plural(here.retries, "retry", "retries"),
+        count(recorded.retries)
+    )
 }
 
 fn capital(text: &str) -> String {

@@ -1,12 +1,18 @@
 //! Words that several sections share.
 
-use whyoom_diagnosis::explanation::{Cause, Confidence, DeviceReport, Explanation, Torch};
+use whyoom_diagnosis::explanation::{Cause, Confidence, DeviceReport, Explanation, Input, Torch, WarningLine};
 
-use super::TextOptions;
+use super::{
+    TextOptions,
+    doc::{Doc, Tone, shorten_middle},
+};
 use crate::{
     number::{count, ordinal},
     path::ShortPaths,
 };
+
+/// Columns that the name of a source file may take in the short form.
+const FILE_COLUMNS: usize = 36;
 
 /// What every section of one device looks at.
 pub(super) struct View<'a> {
@@ -36,7 +42,12 @@ impl<'a> View<'a> {
 
     /// `lm()  scenarios.py:158`, or the file and line alone where the function has no name.
     pub(super) fn line_of_code(&self, function: &str, file: &str, line: u32) -> String {
-        let at = source_line(self.sources.get(file), line);
+        let file = self.sources.get(file);
+        let at = if self.options.verbose {
+            source_line(file, line)
+        } else {
+            source_line(&shorten_middle(file, FILE_COLUMNS), line)
+        };
         if function.is_empty() { at } else { format!("{}  {at}", callable(function)) }
     }
 
@@ -48,6 +59,40 @@ impl<'a> View<'a> {
             Some(path) => self.inputs.get(path),
             None => "",
         }
+    }
+}
+
+/// The first line of a device's answer: the file on the left, the release and the device on the right.
+pub(super) fn header(doc: &mut Doc, inputs: &[Input], input: usize, device: u32, options: TextOptions) {
+    let names = ShortPaths::new(inputs.iter().map(|i| i.path.as_str()));
+    let input = inputs.get(input);
+    let name = match input.map(|i| i.path.as_str()) {
+        Some("-") => "standard input".to_owned(),
+        Some(path) if options.verbose => path.to_owned(),
+        Some(path) => shorten_middle(names.get(path), 70),
+        None => String::new(),
+    };
+    let torch = torch_range(input.and_then(|i| i.torch.as_ref()));
+    let gpu = device_name(device, None);
+    doc.two_sided(
+        &[(Tone::Heading, "whyoom".into()), (Tone::Plain, format!("  {name}"))],
+        &[(Tone::Plain, torch.map_or_else(|| gpu.clone(), |t| format!("{t} · {gpu}")))],
+    );
+}
+
+/// Losses and oddities, after everything else.
+pub(super) fn warnings(doc: &mut Doc, warnings: &[WarningLine], options: TextOptions) {
+    const SHOWN: usize = 3;
+    let shown = if options.verbose { warnings.len() } else { SHOWN };
+    if !warnings.is_empty() {
+        doc.blank();
+    }
+    for warning in warnings.iter().take(shown) {
+        let times = if warning.count > 1 { format!(" ({} times)", count(warning.count)) } else { String::new() };
+        doc.entry(0, &[(Tone::Caution, "Warning:".into())], 9, &[(Tone::Plain, format!("{}{times}", warning.message))]);
+    }
+    if warnings.len() > shown {
+        doc.paragraph(9, Tone::Dim, &format!("{} more kinds; -v shows all.", warnings.len() - shown));
     }
 }
 

@@ -34,6 +34,7 @@ pub fn input(path: &str) -> Input {
             below: None,
             because: "events carry `user_metadata`, which 2.10 was the first to write".into(),
         }),
+        error: None,
     }
 }
 
@@ -49,6 +50,7 @@ pub fn remedy(apply: &str, outcome: RemedyOutcome) -> Remedy {
         peak_reserved_range: None,
         tie_sensitive: false,
         headroom_bytes: None,
+        passes_from_limit_bytes: None,
         first_failure: None,
         retries: 4,
         driver_allocations: 120,
@@ -92,10 +94,11 @@ pub fn device(finding: Finding) -> DeviceReport {
             first_divergence: None,
             final_state: Some(FinalStateReport { equal: true, differing_blocks: 0 }),
             model: "2.11".into(),
+            retries: 0,
             note: None,
         },
         limit: LimitReport { low_bytes: Some(9 * GIB), high_bytes: Some(9 * GIB), source: "fraction" },
-        steps: StepsReport { count: 10, source: "annotations" },
+        steps: StepsReport { count: 10, source: "annotations", is_partial: false },
         peak: PeakReport {
             requested_bytes: gib(730),
             allocated_bytes: gib(732),
@@ -104,6 +107,7 @@ pub fn device(finding: Finding) -> DeviceReport {
             event: Some(30_411),
         },
         oom: None,
+        would_fail: None,
         bound: BoundReport {
             compact_bytes: gib(693),
             bytes_to_free: 0,
@@ -142,6 +146,7 @@ pub fn oom() -> OomReport {
         free_in_pool_bytes: gib(272),
         free_blocks: 42,
         oom_count: 1,
+        went_on: false,
         place: Some(Place {
             phase: "backward",
             function: "lm".into(),
@@ -160,13 +165,13 @@ pub fn story_two() -> Explanation {
         evidence: vec![
             Evidence {
                 statement: "live bytes and the request need 6.93 GiB of 9.00 GiB".into(),
-                value: gib(693) as f64,
+                value: Value::Integer(gib(693)),
                 unit: "bytes",
                 events: vec![38_970],
             },
             Evidence {
                 statement: "none of the 42 free pieces holds the request".into(),
-                value: 42.0,
+                value: Value::Integer(42),
                 unit: "count",
                 events: vec![38_970, 38_971, 38_972, 38_973],
             },
@@ -231,7 +236,15 @@ pub fn leak() -> Explanation {
     let limit = 24 * GIB;
     let mut d = device(Finding {
         bytes_explained: 34 * gib(69),
-        growth: Some(Growth { bytes_per_step: gib(69), first_step: 11, last_step: 177, dies_again_in_steps: Some(1) }),
+        growth: Some(Growth {
+            bytes_per_step: gib(69),
+            calls: 34,
+            per: "step",
+            graphs_of: Some("evaluation"),
+            first_step: 11,
+            last_step: 177,
+            dies_again_in_steps: Some(1),
+        }),
         culprits: vec![
             Culprit {
                 function: "unet".into(),
@@ -334,10 +347,11 @@ pub fn no_trace() -> Explanation {
         first_divergence: None,
         final_state: None,
         model: "2.11".into(),
+        retries: 0,
         note: Some("There is no trace to replay: history was not being recorded.".into()),
     };
     d.limit = LimitReport { low_bytes: None, high_bytes: None, source: "unknown" };
-    d.steps = StepsReport { count: 0, source: "none" };
+    d.steps = StepsReport { count: 0, source: "none", is_partial: false };
     d.peak.event = None;
     let mut e = explanation(vec![d]);
     e.warnings.push(WarningLine { code: "no_trace".into(), count: 1, message: "no device has a trace".into() });
@@ -472,7 +486,9 @@ pub fn replays() -> Vec<(&'static str, whyoom_report::replay::ReplayResult)> {
         device: 0,
         mode: ReplayMode::Recorded,
         settings: Some(String::new()),
-        empty_cache: None,
+        changes: Vec::new(),
+        basis: "exact_replay",
+        recorded: None,
         limit_bytes: None,
         limit_is_inferred: false,
         model: "2.11".into(),
@@ -552,7 +568,7 @@ pub fn replays() -> Vec<(&'static str, whyoom_report::replay::ReplayResult)> {
             "replay_fails_earlier",
             result(DeviceReplay {
                 settings: Some("roundup_power2_divisions:8".into()),
-                empty_cache: Some("empty_cache() every step".into()),
+                changes: vec!["empty_cache() after every step".into()],
                 oom: true,
                 first_oom: Some(FailedRequest { event: 30_000, malloc: 15_000, step: Some(8), request_bytes: gib(90) }),
                 peak_reserved_range: (gib(849), gib(886)),

@@ -8,6 +8,17 @@ use whyoom_pickle::{Ref, Value};
 use crate::collect::{Collector, RawSegment, RowList, kind};
 use crate::{Block, Device, Events, NoteKind, Segment, StrId};
 
+/// Devices of one file at most: `c10::DeviceIndex` (`c10/core/Device.h`) has 7 bits for them in every release.
+const MAX_DEVICES: usize = 128;
+
+fn left_out(collector: &mut Collector, devices: u64) {
+    if devices > 0 {
+        collector.warnings.add_many("devices_left_out", devices, || {
+            format!("more than {MAX_DEVICES} devices, which no PyTorch process has: the later ones were left out")
+        });
+    }
+}
+
 /// Hands each device the trace that the list `traces` has at its index.
 pub(super) fn traces(collector: &mut Collector, traces: Option<Value>, devices: &mut BTreeMap<u32, Device>) {
     let Some(r) = traces.and_then(Value::as_ref) else { return };
@@ -19,8 +30,10 @@ pub(super) fn traces(collector: &mut Collector, traces: Option<Value>, devices: 
     };
     let mut wanted: Vec<(u32, RowList)> = Vec::new();
     let mut budget = Budget::of(collector.events.len());
+    let mut too_many = 0;
     for (device, list) in lists.iter().enumerate() {
         match list.as_ref() {
+            Some(Ref { kind: kind::ROWS, .. }) if wanted.len() == MAX_DEVICES => too_many += 1,
             Some(Ref { kind: kind::ROWS, index }) => match collector.row_lists.get(index as usize) {
                 Some((kind::EVENT, rows)) => wanted.extend(budget.take(rows).map(|rows| (device as u32, rows))),
                 _ => odd_trace(collector, device),
@@ -30,6 +43,7 @@ pub(super) fn traces(collector: &mut Collector, traces: Option<Value>, devices: 
         }
     }
     budget.report(collector);
+    left_out(collector, too_many);
     collector.even_out();
     let events = std::mem::take(&mut collector.events);
     let whole = 0..events.len() as u32;
@@ -139,7 +153,12 @@ pub(super) fn segments(collector: &mut Collector, segments: Option<Value>, devic
     for segment in rows.rows().filter_map(|row| collector.segments.get(row as usize)) {
         by_device.entry(segment.device).or_default().push(segment.clone());
     }
+    let mut too_many = 0;
     for (device, mut segments) in by_device {
+        if devices.len() >= MAX_DEVICES && !devices.contains_key(&device) {
+            too_many += 1;
+            continue;
+        }
         let device = devices.entry(device).or_default();
         segments.sort_by_key(|s| s.address);
         for segment in segments {
@@ -147,6 +166,7 @@ pub(super) fn segments(collector: &mut Collector, segments: Option<Value>, devic
         }
     }
     budget.report(collector);
+    left_out(collector, too_many);
 }
 
 /// Adds `raw` and its blocks to `device`.

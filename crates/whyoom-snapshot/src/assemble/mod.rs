@@ -67,7 +67,7 @@ pub(crate) fn snapshot(
     let (strings, stacks, streams, pools, warnings) = collector.into_tables();
     Ok(Snapshot {
         devices: devices.into_iter().map(|(index, device)| Device { index, ..device }).collect(),
-        streams,
+        streams: streams.into(),
         pools,
         strings: strings.finish(),
         stacks: stacks.finish(),

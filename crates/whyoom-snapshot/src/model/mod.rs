@@ -18,7 +18,7 @@ pub struct Snapshot {
     /// Devices that have segments or events, by ascending index.
     pub devices: Vec<Device>,
     /// Raw stream pointer values; entry 0 is always the default stream (0). Indexed by [`StreamId`].
-    pub streams: Vec<u64>,
+    pub streams: std::sync::Arc<[u64]>,
     /// Pool identities; entry 0 is always the default pool `(0, 0)`. Indexed by [`PoolRef`].
     pub pools: Vec<(u64, u64)>,
     /// Interned strings.

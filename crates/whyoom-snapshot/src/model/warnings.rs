@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 /// | `ring_overflowed` | the file itself says that the trace lost its start |
 /// | `reordered`, `time_jitter`, `times_missing` | a trace whose times run backwards or are missing |
 /// | `segment_sums`, `blocks_not_contiguous` | segments whose blocks do not add up |
+/// | `devices_left_out` | more devices than a PyTorch process can have |
 /// | `streams_merged`, `pools_merged` | more distinct streams or pools than an index can tell apart |
 /// | `odd_blocks`, `odd_frames`, `odd_item`, `odd_segments`, `odd_trace` | a value of an unexpected kind was left out |
 /// | `late_items`, `repeated_rows`, `text_repaired` | signs of another writer, or of damage |

@@ -19,6 +19,8 @@ use crate::Snapshot;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadOptions {
     /// Bytes that compressed input may hold, and that a pipe may deliver. Default 8 GiB.
+    ///
+    /// Compressed input is besides read no further than to 256 times its size, or 64 MiB if that is more.
     pub max_decompressed_bytes: u64,
 }
 

@@ -7,8 +7,12 @@ use std::path::Path;
 
 use super::{ReadError, ReadOptions, sniff};
 
-/// Dictionary and window memory that a decoder may ask for.
-const DECODER_MEMORY_BYTES: u64 = 512 << 20;
+/// Dictionary and window memory that a decoder may ask for: `xz -9` needs 65 MiB, the largest zstd window 128.
+const DECODER_MEMORY_BYTES: u64 = 160 << 20;
+/// Data that grows to more times its size than this is no snapshot; those that were seen grow up to 135 times.
+const LARGEST_GROWTH: u64 = 256;
+/// What small data may grow to, however much more that is, in bytes.
+const FREE_GROWTH_BYTES: u64 = 64 << 20;
 /// Largest window of zstd data, as a power of two: what `zstd -d` accepts by default.
 const ZSTD_WINDOW_LOG: u32 = 27;
 
@@ -36,7 +40,7 @@ pub(super) fn open(path: &Path, options: &ReadOptions) -> Result<Bytes, ReadErro
     let file = File::open(path).map_err(failed)?;
     let metadata = file.metadata().map_err(failed)?;
     if metadata.is_dir() {
-        return Err(failed(io::Error::other("it is a directory")));
+        return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "it is a directory")));
     }
     // Pipes and devices cannot be mapped, and an empty file must not be.
     if !metadata.is_file() || metadata.len() == 0 {
@@ -91,17 +95,17 @@ pub(super) struct Decompressed {
 /// The decompressed bytes, if `data` is compressed.
 pub(super) fn decompress(data: &[u8], options: &ReadOptions) -> Result<Option<Decompressed>, ReadError> {
     let decompressed = match data {
-        [0x1F, 0x8B, ..] => drain(flate2::read::MultiGzDecoder::new(data), "gzip", "gzip -dc", options)?,
+        [0x1F, 0x8B, ..] => drain(flate2::read::MultiGzDecoder::new(data), data.len(), "gzip", "gzip -dc", options)?,
         [0x28, 0xB5, 0x2F, 0xFD, ..] => {
             let mut decoder = zstd::stream::read::Decoder::with_buffer(data)?;
             decoder.window_log_max(ZSTD_WINDOW_LOG)?;
-            drain(decoder, "zstd", "zstd -dc", options)?
+            drain(decoder, data.len(), "zstd", "zstd -dc", options)?
         }
         [0xFD, b'7', b'z', b'X', b'Z', 0, ..] => {
             let stream =
                 liblzma::stream::Stream::new_stream_decoder(DECODER_MEMORY_BYTES, liblzma::stream::CONCATENATED)
                     .map_err(io::Error::from)?;
-            drain(liblzma::read::XzDecoder::new_stream(data, stream), "xz", "xz -dc", options)?
+            drain(liblzma::read::XzDecoder::new_stream(data, stream), data.len(), "xz", "xz -dc", options)?
         }
         _ => return Ok(None),
     };
@@ -110,12 +114,14 @@ pub(super) fn decompress(data: &[u8], options: &ReadOptions) -> Result<Option<De
 
 fn drain(
     decoder: impl Read,
+    compressed_bytes: usize,
     format: &'static str,
     tool: &'static str,
     options: &ReadOptions,
 ) -> Result<Decompressed, ReadError> {
     let limit_bytes = options.max_decompressed_bytes;
-    let mut decoder = decoder.take(limit_bytes.saturating_add(1));
+    let growth_bytes = (compressed_bytes as u64).saturating_mul(LARGEST_GROWTH).max(FREE_GROWTH_BYTES);
+    let mut decoder = decoder.take(limit_bytes.saturating_add(1).min(growth_bytes));
     let mut bytes = Vec::new();
     let mut outcome = decoder.by_ref().take(HEAD_BYTES).read_to_end(&mut bytes);
     if outcome.is_ok() && bytes.len() as u64 == HEAD_BYTES {
@@ -126,6 +132,13 @@ fn drain(
         return Err(ReadError::TooLarge { format, limit_bytes });
     }
     match outcome {
+        Ok(_) if bytes.len() as u64 == growth_bytes => {
+            let damage = format!(
+                "the {format} data grows to {LARGEST_GROWTH} times its size and more, and was read up to {growth_bytes} \
+                 decompressed bytes; if it really is a snapshot, decompress it with `{tool}` to a file and read that"
+            );
+            Ok(Decompressed { bytes, damage: Some(damage) })
+        }
         Ok(_) => Ok(Decompressed { bytes, damage: None }),
         Err(error) if bytes.is_empty() => {
             Err(ReadError::Decompress { format, tool, decompressed_bytes: 0, reason: error.to_string() })

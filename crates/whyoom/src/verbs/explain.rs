@@ -21,6 +21,8 @@ pub(crate) fn run(args: &ExplainArgs, streams: &mut Streams<'_>) -> Exit {
     drop(progress);
     // An unreadable input makes the answer incomplete, which matters more than what was found in the others.
     let exit = loading.exit().max(if is_found(&explanation, &args.fail_on) { Exit::Found } else { Exit::Fine });
+    explanation.warnings.extend(pipeline::torch_warning(&args.input));
+    explanation.warnings.sort_by(|a, b| a.code.cmp(&b.code));
     let presentation = Presentation::new(&args.output, streams);
     presentation.add_failures(&mut explanation.warnings, loading.failed);
     streams.print(exit, |out| presentation.show(&explanation, write_explanation, out))

@@ -2,6 +2,7 @@
 
 mod explain;
 mod replay;
+mod tune;
 
 use crate::{
     Exit, Streams,
@@ -13,5 +14,6 @@ pub(crate) fn dispatch(cli: Cli, streams: &mut Streams<'_>) -> Exit {
         None => explain::run(&cli.explain, streams),
         Some(Verb::Explain(args)) => explain::run(&args, streams),
         Some(Verb::Replay(args)) => replay::run(&args, streams),
+        Some(Verb::Tune(args)) => tune::run(&args, streams),
     }
 }

@@ -1,11 +1,11 @@
 //! Who held the bytes, what it is not, and the full account of `-v`.
 
 use serde_json::Value;
-use whyoom_diagnosis::explanation::{CategoryBytes, Finding, PeakReport};
+use whyoom_diagnosis::explanation::{CategoryBytes, Finding, PeakReport, Value as Number};
 
 use super::{LABEL_COLUMN, reading::is_healthy};
 use crate::{
-    number::{count, exact_bytes, plain, plural},
+    number::{count, exact_bytes, ordinal, plain, plural},
     text::{
         doc::{Doc, Tone},
         words::{View, cause_title, spaced},
@@ -47,13 +47,12 @@ pub(super) fn not_the_cause(doc: &mut Doc, view: &View<'_>) {
         return;
     }
     let shown = if view.options.verbose { all.len() } else { SHOWN };
-    let text: Vec<String> = all
-        .iter()
-        .take(shown)
-        .map(|r| format!("{}: {}", cause_title(r.cause, None).to_lowercase(), r.statement.trim_end_matches('.')))
-        .collect();
-    let label = if is_healthy(view.device) { "Ruled out" } else { "Not the cause" };
-    labelled(doc, label, &text.join("; "));
+    let mut label = if is_healthy(view.device) { "Ruled out" } else { "Not the cause" };
+    for r in all.iter().take(shown) {
+        let cause = cause_title(r.cause, None).to_lowercase();
+        labelled(doc, label, &format!("{cause}: {}", r.statement.trim_end_matches('.')));
+        label = "";
+    }
 }
 
 fn labelled(doc: &mut Doc, label: &str, text: &str) {
@@ -82,13 +81,11 @@ fn evidence(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
     doc.two_sided(&[(Tone::Heading, format!("Evidence of {}", title.to_lowercase()))], &[(Tone::Plain, explained)]);
     for e in &finding.evidence {
         // The statement holds its number for people; the exact one is added where it was asked for.
-        let exact = match e.unit {
-            "bytes" if view.options.numbers.exact_bytes && e.value >= 0.0 => {
-                format!(" ({})", exact_bytes(e.value as u64))
-            }
-            "bytes" => String::new(),
-            unit if view.options.numbers.exact_bytes => format!(" ({} {unit})", plain(e.value)),
-            _ => String::new(),
+        let exact = match (e.value, e.unit) {
+            _ if !view.options.numbers.exact_bytes => String::new(),
+            (Number::Integer(bytes), "bytes") => format!(" ({})", exact_bytes(bytes)),
+            (Number::Integer(n), unit) => format!(" ({} {unit})", count(n)),
+            (Number::Fraction(x), unit) => format!(" ({} {unit})", plain(x)),
         };
         let events = match e.events.as_slice() {
             [] => String::new(),
@@ -111,15 +108,14 @@ fn evidence(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
             2,
             &[(Tone::Plain, "-".into())],
             4,
-            &[(
-                Tone::Plain,
-                format!(
-                    "{} kept per step, from step {} to step {} (counted from 0)",
-                    view.bytes(g.bytes_per_step),
-                    count(g.first_step),
-                    count(g.last_step)
-                ),
-            )],
+            &[(Tone::Plain, {
+                let kept = view.bytes(g.bytes_per_step);
+                let calls = plural(g.calls, "call", "calls");
+                let (first, last) = (ordinal(g.first_step + 1), ordinal(g.last_step + 1));
+                let when =
+                    if g.per == "step" { format!(", from the {first} step to the {last}") } else { String::new() };
+                format!("{kept} kept by each of {calls}{when}")
+            })],
         );
     }
     if let Some(culprit) = finding.culprits.iter().find(|c| !c.stack.is_empty()) {
@@ -166,7 +162,7 @@ fn figures(doc: &mut Doc, view: &View<'_>) {
         );
     }
     row("limit", limit(view));
-    row("a compact layout needs", view.bytes(device.bound.compact_bytes));
+    row("a compact layout needs", format!("{}, at its highest", view.bytes(device.bound.compact_bytes)));
     for (label, categories) in
         [("live at the peak", &device.categories.peak), ("live at the end", &device.categories.end)]
     {
@@ -191,7 +187,7 @@ fn figures(doc: &mut Doc, view: &View<'_>) {
     if device.replay.events > 0 {
         row("events reproduced", format!("{} of {}", count(device.replay.matched), count(device.replay.events)));
     }
-    if let Some(state) = &device.replay.final_state {
+    if let Some(state) = device.replay.final_state.as_ref().filter(|_| device.replay.matched > 0) {
         row(
             "final blocks",
             if state.equal { "equal".into() } else { format!("{} differ", count(state.differing_blocks)) },

@@ -21,10 +21,12 @@ use super::{
 };
 use crate::number::{count, plural};
 
+/// Devices shown in full with [`TextOptions::verbose`]; nobody reads more.
+const IN_FULL: usize = 64;
 /// Column at which the labelled lines of the lower half begin their text.
 const LABEL_COLUMN: usize = 25;
 
-/// Writes `explanation` as text: the worst device in full, one line for each other (all in full with
+/// Writes `explanation` as text: the worst device in full, one line for each of the next (up to 64 in full with
 /// [`TextOptions::verbose`]).
 ///
 /// # Errors
@@ -32,7 +34,7 @@ const LABEL_COLUMN: usize = 25;
 /// Those of `out`, a closed pipe among them.
 pub fn write_explanation(explanation: &Explanation, options: TextOptions, out: &mut dyn Write) -> io::Result<()> {
     let mut doc = Doc::new(options.ascii);
-    let in_full = if options.verbose { explanation.devices.len() } else { 1 };
+    let in_full = if options.verbose { IN_FULL } else { 1 };
     for device in explanation.devices.iter().take(in_full) {
         doc.blank();
         write_device(&mut doc, &View::new(explanation, device, options));
@@ -62,7 +64,8 @@ fn write_device(doc: &mut Doc, view: &View<'_>) {
 }
 
 fn nothing(doc: &mut Doc, explanation: &Explanation) {
-    let files = plural(explanation.inputs.len() as u64, "file", "files");
+    let read = explanation.inputs.iter().filter(|i| i.error.is_none()).count();
+    let files = plural(read as u64, "file", "files");
     doc.paragraph(0, Tone::Heading, "Nothing to explain");
     doc.paragraph(2, Tone::Plain, &format!("{files} read, and neither a segment nor an event of any GPU in it."));
     doc.paragraph(
@@ -100,7 +103,8 @@ fn others(doc: &mut Doc, explanation: &Explanation, devices: &[DeviceReport], op
         doc.entry(2, &[(Tone::Plain, name(device))], column, &[(Tone::Plain, text)]);
     }
     if devices.len() > SHOWN {
-        doc.paragraph(2, Tone::Dim, &format!("and {} more; -v shows all.", count((devices.len() - SHOWN) as u64)));
+        let all = if devices.len() < IN_FULL { "-v" } else { "--json" };
+        doc.paragraph(2, Tone::Dim, &format!("and {} more; {all} shows all.", count((devices.len() - SHOWN) as u64)));
     }
 }
 

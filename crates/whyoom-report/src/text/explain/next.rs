@@ -3,13 +3,13 @@
 use whyoom_diagnosis::explanation::{Cause, Finding, Remedy, ReplayStatus};
 
 use super::{
-    choice::is_pair,
+    choice::recommended,
     reading::{Reading, is_healthy, reading},
 };
 use crate::{
     number::count,
     text::{
-        doc::{Doc, Tone},
+        doc::{Doc, Tone, WIDTH},
         words::{View, source_line},
     },
 };
@@ -27,7 +27,9 @@ pub(super) fn next(doc: &mut Doc, view: &View<'_>) {
         Cause::Leak => mend(doc, view, verdict),
         _ => {
             if !paste_setting(doc, view) && !is_helped(view) {
-                advise(doc, verdict);
+                // What no layout holds is not mended by another layout.
+                let is_too_much = |f: &&Finding| device.would_fail.is_some() && f.cause == Cause::Capacity;
+                advise(doc, device.findings.iter().find(is_too_much).unwrap_or(verdict));
             }
         }
     }
@@ -38,12 +40,15 @@ pub(super) fn next(doc: &mut Doc, view: &View<'_>) {
 fn paste_setting(doc: &mut Doc, view: &View<'_>) -> bool {
     let device = view.device;
     let settings = || device.remedies.iter().filter(|r| r.kind == "setting");
-    let good = |r: &&Remedy| matches!(reading(device, r), Reading::Passes | Reading::Lowers);
-    // One key is understood, kept and removed more easily than two; a pair is advised only where one is not enough.
-    if let Some(best) = settings().filter(good).find(|r| !is_pair(&r.apply)).or_else(|| settings().find(good)) {
+    if let Some(best) = recommended(device).map(|i| &device.remedies[i]) {
         doc.blank();
-        let line = format!("PYTORCH_CUDA_ALLOC_CONF={}", best.apply);
-        doc.verbatim(&[(Tone::Heading, "Use it:".into()), (Tone::Plain, "   ".into()), (Tone::Code, line)]);
+        let line = assignment(&best.apply);
+        if COLUMN + line.chars().count() <= WIDTH {
+            doc.verbatim(&[(Tone::Heading, "Use it:".into()), (Tone::Plain, "   ".into()), (Tone::Code, line)]);
+        } else {
+            doc.paragraph(0, Tone::Heading, "Use it:");
+            doc.verbatim(&[(Tone::Plain, "  ".into()), (Tone::Code, line)]);
+        }
         return true;
     }
     let tried = settings().count();
@@ -53,7 +58,8 @@ fn paste_setting(doc: &mut Doc, view: &View<'_>) -> bool {
         && device.bound.bytes_to_free == 0
     {
         doc.blank();
-        let text = if settings().any(|r| reading(device, r) == Reading::Gamble) {
+        let is_open = |r: &Remedy| matches!(reading(device, r), Reading::Gamble | Reading::Depends);
+        let text = if settings().any(is_open) {
             format!("Of the {} settings tried, none passes with room to spare.", count(tried as u64))
         } else {
             format!("None of the {} settings tried gets past this request.", count(tried as u64))
@@ -61,6 +67,13 @@ fn paste_setting(doc: &mut Doc, view: &View<'_>) -> bool {
         doc.paragraph(0, Tone::Plain, &text);
     }
     false
+}
+
+/// The assignment, quoted where a shell would read more into it.
+fn assignment(settings: &str) -> String {
+    let is_plain = settings.chars().all(|c| c.is_ascii_alphanumeric() || "_:.,".contains(c));
+    let quote = if is_plain { "" } else { "'" };
+    format!("PYTORCH_CUDA_ALLOC_CONF={quote}{settings}{quote}")
 }
 
 /// Whether something that is no setting was shown to help: the list of remedies says it, advice would say it twice.
@@ -84,11 +97,20 @@ fn mend(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
         .first()
         .map_or_else(|| "these lines".to_owned(), |c| source_line(view.sources.get(&c.file), c.line));
     let text = match finding.subcause {
-        Some("autograd_graph") => {
-            format!(
-                "what {line} returns keeps its whole graph: call it under torch.no_grad(), or keep only .detach() or .item() of it"
-            )
-        }
+        Some("autograd_graph") => match finding.growth.as_ref().and_then(|g| g.graphs_of) {
+            Some("training") => format!(
+                "a graph made at {line} stays alive after its backward pass: .detach() what is carried from step to \
+                 step (hidden state, running loss), and drop retain_graph=True"
+            ),
+            Some(_) => format!(
+                "what {line} returns keeps its whole graph: call it under torch.no_grad(), or keep only .detach() or \
+                 .item() of it"
+            ),
+            None => format!(
+                "no backward pass frees the graphs made at {line}: call backward() in each step and keep .item() of \
+                 the loss, or use torch.no_grad() if no gradient is wanted"
+            ),
+        },
         Some("exception_frames") => {
             format!(
                 "a caught exception keeps its frames, and so what {line} made: leave the except block before trying again"
@@ -136,7 +158,29 @@ fn record(doc: &mut Doc, view: &View<'_>) {
         return;
     }
     doc.blank();
+    if view.device.findings.first().is_some_and(|f| f.subcause == Some("cut_file")) {
+        label(doc, "Do this:", "get the whole file: this one ends early, as a copy that was broken off does");
+        return;
+    }
     doc.paragraph(0, Tone::Heading, "Record next:");
+    let torch = view.explanation.inputs.get(view.device.input).and_then(|i| i.torch.as_ref());
+    let below = torch.and_then(|t| t.below.as_deref());
+    // The arguments of `_record_memory_history` changed with 2.1; 1.13 has no trace of events.
+    if below == Some("2.1") {
+        for (code, why) in [
+            ("torch.cuda.memory._record_memory_history(", "before the model is built"),
+            ("    True, trace_alloc_max_entries=1_000_000,", ""),
+            ("    trace_alloc_record_context=True)", ""),
+            ("torch.cuda.memory._dump_snapshot(\"oom.pickle\")", "where the OOM is caught"),
+        ] {
+            let why = if why.is_empty() { String::new() } else { format!("# {why}") };
+            doc.entry(2, &[(Tone::Code, code.into())], 52, &[(Tone::Dim, why)]);
+        }
+        return;
+    }
+    if below == Some("2.0") {
+        doc.paragraph(2, Tone::Plain, "with torch 2.0 or later: torch 1.13 keeps no trace of allocations over time.");
+    }
     for (code, why) in [
         ("torch.cuda.memory._record_memory_history()", "before the model is built"),
         ("torch.cuda.memory._dump_snapshot(\"oom.pickle\")", "where the OOM is caught"),

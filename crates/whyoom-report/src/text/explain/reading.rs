@@ -13,6 +13,8 @@ pub(super) enum Reading {
     Passes,
     /// Passes with next to no room, or not in every placement tried.
     Gamble,
+    /// The limit is known as an interval, and it depends on where in it the limit lies.
+    Depends,
     /// Would lower what is reserved; nothing failed that it could get past.
     Lowers,
     /// Changes nothing, where nothing failed.
@@ -27,7 +29,7 @@ impl Reading {
     pub(super) fn mark(self) -> (Tone, &'static str) {
         match self {
             Self::Passes | Self::Lowers => (Tone::Good, "✓"),
-            Self::Gamble => (Tone::Caution, "~"),
+            Self::Gamble | Self::Depends => (Tone::Caution, "~"),
             Self::Fails => (Tone::Bad, "✗"),
             Self::Same => (Tone::Plain, "="),
             Self::Unverified => (Tone::Caution, "?"),
@@ -43,11 +45,13 @@ pub(super) fn reading(device: &DeviceReport, remedy: &Remedy) -> Reading {
     let failed = device.oom.is_some();
     let is_asked = is_limit_asked(device);
     match remedy.outcome {
+        RemedyOutcome::NotVerified if remedy.passes_from_limit_bytes.is_some() => Reading::Depends,
         RemedyOutcome::NotVerified => Reading::Unverified,
         RemedyOutcome::Worse if is_asked && remedy.first_failure.is_none() => passing(device, remedy),
         RemedyOutcome::Fails | RemedyOutcome::Worse => Reading::Fails,
         RemedyOutcome::NoChange if failed => Reading::Fails,
         RemedyOutcome::NoChange if is_asked && remedy.first_failure.is_none() => passing(device, remedy),
+        RemedyOutcome::NoChange if remedy.first_failure.is_some() => Reading::Fails,
         RemedyOutcome::NoChange => Reading::Same,
         RemedyOutcome::Passes if failed || is_asked => passing(device, remedy),
         RemedyOutcome::Passes => match remedy.peak_reserved_bytes.map(|p| p.cmp(&device.peak.reserved_bytes)) {

@@ -3,13 +3,16 @@
 use whyoom_diagnosis::explanation::{Cause, DeviceReport, Remedy, ReplayStatus};
 
 use super::{
-    choice::choose,
-    reading::{Reading, is_limit_asked, reading},
+    choice::{choose, names, recommended},
+    reading::{Reading, is_healthy, is_limit_asked, reading},
     results::{driver_calls, result},
 };
-use crate::text::{
-    doc::{Doc, Tone},
-    words::{View, sentence},
+use crate::{
+    number::plural,
+    text::{
+        doc::{Doc, Tone, WIDTH},
+        words::{View, sentence},
+    },
 };
 
 /// Column at which results begin, where the remedies leave room.
@@ -20,7 +23,11 @@ pub(super) fn remedies(doc: &mut Doc, view: &View<'_>) {
     // Where nothing failed and nothing is known to be wrong, what settings would do is beside the point.
     let is_calm = device.findings.first().is_none_or(|f| matches!(f.cause, Cause::Healthy | Cause::Undetermined));
     let is_quiet = device.oom.is_none() && is_calm && !view.options.verbose;
-    if device.remedies.is_empty() || is_quiet {
+    if device.remedies.is_empty() {
+        return;
+    }
+    if is_quiet {
+        worth_knowing(doc, view);
         return;
     }
     doc.blank();
@@ -30,13 +37,47 @@ pub(super) fn remedies(doc: &mut Doc, view: &View<'_>) {
     };
     doc.two_sided(&[(Tone::Heading, title)], &[(Tone::Plain, basis_of_all(device).into())]);
     bound(doc, view);
-    let shown = choose(view);
+    let rows = choose(view);
+    let shown: Vec<usize> = rows.iter().flatten().copied().collect();
     let common = common_notes(view, &shown);
-    for &i in &shown {
-        line(doc, view, &device.remedies[i], &common);
+    for row in &rows {
+        match row.as_slice() {
+            [one] => line(doc, view, &device.remedies[*one], &common),
+            several => folded(doc, view, several, &common),
+        }
     }
     rest(doc, view, &shown);
     caveats(doc, view, &shown, &common);
+}
+
+/// What a run without a fault could spare: one line, where it is much.
+fn worth_knowing(doc: &mut Doc, view: &View<'_>) {
+    /// Parts of what was reserved that make it much.
+    const MUCH: u64 = 4;
+    /// Less than this is not worth a setting.
+    const MATTERS: u64 = 256 << 20;
+    let device = view.device;
+    let reserved = device.peak.reserved_bytes;
+    let Some(best) = recommended(device).map(|i| &device.remedies[i]) else { return };
+    let Some((_, needs)) = best.peak_reserved_range.filter(|_| is_healthy(device)) else { return };
+    let less = reserved.saturating_sub(needs);
+    // Retries stop the device; to be rid of them is worth more than the bytes.
+    let is_pressed = device.replay.retries > best.retries;
+    if less >= MATTERS && (less >= reserved / MUCH || is_pressed) {
+        let retries = match best.retries {
+            _ if !is_pressed => String::new(),
+            0 => ", and never given cached memory back".to_owned(),
+            n => format!(", and given cached memory back {}", plural(n, "time", "times")),
+        };
+        let text = format!(
+            "With {} it would have reserved {}, {} less{retries}.",
+            best.apply,
+            view.bytes(needs),
+            view.bytes(less)
+        );
+        doc.blank();
+        doc.entry(0, &[(Tone::Heading, "Worth knowing:".into())], 15, &[(Tone::Plain, text)]);
+    }
 }
 
 fn title(device: &DeviceReport) -> &'static str {
@@ -54,8 +95,10 @@ fn basis_of_all(device: &DeviceReport) -> &'static str {
         return "not verified: the replay diverges";
     }
     let exact = |r: &Remedy| r.basis == "exact_replay";
-    if is_estimated_throughout(device) {
+    if device.remedies.iter().all(|r| r.basis == "replay_estimate") {
         "basis: an estimate by replay"
+    } else if is_estimated_throughout(device) {
+        "basis: replay; what passes, estimated"
     } else if device.remedies.iter().all(exact) {
         "basis: replay of this recording"
     } else if device.remedies.iter().any(exact) {
@@ -65,16 +108,20 @@ fn basis_of_all(device: &DeviceReport) -> &'static str {
     }
 }
 
-/// Whether every remedy was estimated by replay, so that it need not be said of each.
+/// Whether every remedy that passes was estimated by replay, so that it need not be said of each. Those that fail
+/// fail at the request that failed or before it, where nothing is supposed.
 fn is_estimated_throughout(device: &DeviceReport) -> bool {
-    device.remedies.iter().all(|r| r.basis == "replay_estimate")
+    let mut passing = device.remedies.iter().filter(|r| r.first_failure.is_none()).peekable();
+    passing.peek().is_some() && passing.all(|r| r.basis == "replay_estimate") && device.oom.is_some()
+        || device.remedies.iter().all(|r| r.basis == "replay_estimate")
 }
 
 /// What no setting can do, said before the settings.
 fn bound(doc: &mut Doc, view: &View<'_>) {
     let bound = &view.device.bound;
     // Without a failure this stands with the verdict.
-    if bound.bytes_to_free == 0 || view.device.oom.is_none() {
+    let fails = view.device.oom.is_some() || view.device.would_fail.is_some();
+    if bound.bytes_to_free == 0 || !fails {
         return;
     }
     // Where the limit that suffices was searched, it is given below, and more exactly than by this bound.
@@ -94,7 +141,7 @@ fn bound(doc: &mut Doc, view: &View<'_>) {
 /// Whether the note of a remedy is shown beside it.
 fn shows_note(view: &View<'_>, remedy: &Remedy) -> bool {
     // Where the replay diverges there is no result that a note could qualify.
-    let helps = [Reading::Passes, Reading::Gamble, Reading::Lowers, Reading::Unverified];
+    let helps = [Reading::Passes, Reading::Gamble, Reading::Depends, Reading::Lowers, Reading::Unverified];
     view.device.replay.status != ReplayStatus::Diverged
         && (view.options.verbose || helps.contains(&reading(view.device, remedy)))
 }
@@ -102,6 +149,11 @@ fn shows_note(view: &View<'_>, remedy: &Remedy) -> bool {
 /// The parts of a remedy's note, which are joined by semicolons.
 fn notes(remedy: &Remedy) -> impl Iterator<Item = &str> {
     remedy.note.iter().flat_map(|n| n.split("; ")).map(|part| part.trim_end_matches('.'))
+}
+
+/// Whether a note says what the result says already: from which limit on it passes.
+fn is_result(reading: Reading, note: &str) -> bool {
+    reading == Reading::Depends && note.starts_with("passes if the limit")
 }
 
 /// What holds for all of the remedies whose notes are shown, to be said once below them.
@@ -132,7 +184,7 @@ fn line(doc: &mut Doc, view: &View<'_>, remedy: &Remedy, common: &[&str]) {
         });
     }
     if shows_note(view, remedy) {
-        for part in notes(remedy).filter(|n| !common.contains(n)) {
+        for part in notes(remedy).filter(|n| !common.contains(n) && !is_result(reading, n)) {
             text.push_str("; ");
             text.push_str(part);
         }
@@ -146,6 +198,22 @@ fn line(doc: &mut Doc, view: &View<'_>, remedy: &Remedy, common: &[&str]) {
     if view.options.verbose {
         doc.paragraph(RESULT_COLUMN, Tone::Dim, &driver_calls(remedy));
     }
+}
+
+/// Remedies that come to the same, in one row.
+fn folded(doc: &mut Doc, view: &View<'_>, row: &[usize], common: &[&str]) {
+    let all = &view.device.remedies;
+    let Some(first) = row.first().map(|&i| &all[i]) else { return };
+    let reading = reading(view.device, first);
+    let (tone, mark) = reading.mark();
+    let mut text = format!("{}: {}", names(all, row), result(view, first, reading));
+    if shows_note(view, first) {
+        for part in notes(first).filter(|n| !common.contains(n) && !is_result(reading, n)) {
+            text.push_str("; ");
+            text.push_str(part);
+        }
+    }
+    doc.entry(2, &[(tone, mark.into())], 4, &[(Tone::Plain, text)]);
 }
 
 /// What the short form leaves out, counted by outcome.
@@ -167,6 +235,7 @@ fn rest(doc: &mut Doc, view: &View<'_>, shown: &[usize]) {
     let parts: Vec<String> = [
         (number(&[Reading::Passes]), "passes", "pass"),
         (number(&[Reading::Gamble]), "is a gamble", "are gambles"),
+        (number(&[Reading::Depends]), "depends on the limit", "depend on the limit"),
         (number(&[Reading::Lowers]), "reserves less", "reserve less"),
         (number(&[Reading::Same]), "changes nothing", "change nothing"),
         (number(&[Reading::Fails]), fails.0, fails.1),
@@ -185,41 +254,46 @@ fn caveats(doc: &mut Doc, view: &View<'_>, shown: &[usize], common: &[&str]) {
     for note in common {
         doc.paragraph(2, Tone::Plain, &sentence(note));
     }
+    let mut said: Vec<String> = Vec::new();
     let is_cut = |i: &usize| {
         let remedy = &device.remedies[*i];
         remedy.scope == "failing_request" && matches!(reading(device, remedy), Reading::Passes | Reading::Gamble)
     };
     if let Some(oom) = device.oom.as_ref().filter(|_| shown.iter().any(is_cut)) {
-        // The program went on if it completed the step that the request failed in; where steps are told by their
-        // period, a step that is cut late may look complete.
-        let margin = u64::from(device.steps.source != "annotations");
-        let went_on = oom.step.is_some_and(|step| device.steps.count > step + margin);
-        let text = match (went_on, oom.step) {
-            (true, _) => "The program went on without this request: what it would have done with it is not known.",
-            (false, Some(_)) => "The recording ends here: nothing is known of later steps.",
-            (false, None) => "Nothing is known of what would have come after this request.",
+        let text = match (oom.went_on, oom.step) {
+            (true, _) => "With this request the program might have gone on otherwise than it did.",
+            (false, Some(_)) => "Nothing is recorded of later steps.",
+            (false, None) => "Nothing is recorded of what came after this request.",
         };
-        doc.paragraph(2, Tone::Plain, text);
+        said.push(text.to_owned());
     }
     if device.replay.status != ReplayStatus::Diverged {
-        limit(doc, view);
+        said.extend(limit(view));
+    }
+    let both = said.join(" ");
+    // On one line where there is room.
+    if both.chars().count() + 2 <= WIDTH {
+        said = vec![both];
+    }
+    for text in said.iter().filter(|t| !t.is_empty()) {
+        doc.paragraph(2, Tone::Plain, text);
     }
 }
 
-fn limit(doc: &mut Doc, view: &View<'_>) {
+/// The limit that was tried under, where it is not plain.
+fn limit(view: &View<'_>) -> Option<String> {
     let limit = &view.device.limit;
-    let text = match (limit.low_bytes, limit.high_bytes) {
+    Some(match (limit.low_bytes, limit.high_bytes) {
         (Some(given), _) if limit.source == "argument" => match view.device.oom {
             Some(_) => format!("Tried under {}, as given.", view.bytes(given)),
             // The heading has it.
-            None => return,
+            None => return None,
         },
         (None, _) if limit.source == "argument" => "Tried without a limit, as given.".into(),
-        (Some(low), Some(high)) if low == high => return,
-        (Some(low), Some(_)) => format!("Tried under {}, the low end of what the limit can be.", view.bytes(low)),
+        (Some(low), Some(high)) if low == high => return None,
+        (Some(low), Some(_)) => format!("Tried under {}, the limit's low end.", view.bytes(low)),
         (Some(low), None) => format!("Tried under {}, which the limit is at least.", view.bytes(low)),
         (None, _) if view.device.oom.is_some() => "The limit is not known; --limit SIZE says it.".into(),
-        (None, _) => return,
-    };
-    doc.paragraph(2, Tone::Plain, &text);
+        (None, _) => return None,
+    })
 }

@@ -38,6 +38,15 @@ pub(super) fn result(view: &View<'_>, remedy: &Remedy, reading: Reading) -> Stri
         Reading::Unverified => "not verified".into(),
         Reading::Passes => format!("passes{}", peak_and_spare(view, remedy)),
         Reading::Gamble => format!("passes{}: a gamble", peak_and_spare(view, remedy)),
+        Reading::Depends => {
+            let from = remedy.passes_from_limit_bytes.map(|b| view.bytes(b)).unwrap_or_default();
+            let is_low = device.limit.low_bytes.is_some_and(|low| view.bytes(low) == from);
+            if is_low {
+                format!("passes if the limit is a little above {from}")
+            } else {
+                format!("passes if the limit is {from} or more")
+            }
+        }
         Reading::Same => "changes nothing".into(),
         Reading::Lowers => {
             let less = device.peak.reserved_bytes - remedy.peak_reserved_bytes.unwrap_or(device.peak.reserved_bytes);
@@ -49,7 +58,9 @@ pub(super) fn result(view: &View<'_>, remedy: &Remedy, reading: Reading) -> Stri
 
 fn failure(view: &View<'_>, remedy: &Remedy) -> String {
     let device = view.device;
-    let worse = match (remedy.outcome == RemedyOutcome::Worse, remedy.tie_sensitive) {
+    // That it fails at the same request is not the better known for where else it may fail.
+    let ties = remedy.tie_sensitive && (view.options.verbose || remedy.outcome != RemedyOutcome::NoChange);
+    let worse = match (remedy.outcome == RemedyOutcome::Worse, ties) {
         (true, true) => ": worse (ties decide)",
         (true, false) => ": worse",
         (false, true) => " (ties decide)",
@@ -65,14 +76,15 @@ fn failure(view: &View<'_>, remedy: &Remedy) -> String {
         (Some(point), Some(oom)) => {
             let at = FailurePoint { event: oom.event, malloc: oom.malloc, step: oom.step };
             let when = when(point, &at);
-            if remedy.outcome == RemedyOutcome::NoChange {
-                format!("changes nothing: fails {when}")
-            } else {
-                format!("fails {when}{worse}")
-            }
+            format!("fails {when}{worse}")
         }
-        (Some(_), None) if is_limit_asked(device) => {
-            "fails".to_owned() + if remedy.tie_sensitive { " (ties decide)" } else { "" }
+        (Some(point), None) if is_limit_asked(device) => {
+            if let Some(w) = &device.would_fail {
+                let at = FailurePoint { event: w.event, malloc: w.malloc, step: w.step };
+                return format!("fails {}{worse}", when(point, &at));
+            }
+            let same = if remedy.outcome == RemedyOutcome::NoChange { "fails at the same request" } else { "fails" };
+            same.to_owned() + if ties { " (ties decide)" } else { "" }
         }
         (Some(_), None) => format!("fails, where the recorded run did not{worse}"),
         (None, _) if remedy.outcome == RemedyOutcome::NoChange => "changes nothing".into(),

@@ -1,9 +1,11 @@
 //! What was read, the cause, the numbers that matter and the line of the user's code.
 
-use whyoom_diagnosis::explanation::{Culprit, DivergenceReport, Finding, OomReport, ReplayStatus};
+use whyoom_diagnosis::explanation::{
+    Cause, Culprit, DivergenceReport, Finding, OomReport, Place, ReplayStatus, StepsReport, Value,
+};
 
 use crate::{
-    number::{count, plural},
+    number::{count, human_bytes, plural},
     text::{
         doc::{Doc, Tone, WIDTH, shorten_middle},
         words::{View, cause_title, confidence, device_name, nth_step, sentence, torch_range},
@@ -93,8 +95,12 @@ pub(super) fn verdict(doc: &mut Doc, view: &View<'_>) {
         doc.paragraph(0, Tone::Heading, "No finding");
         return;
     };
+    let replayed = match &view.device.would_fail {
+        Some(w) => format!(" under {}, replayed and not recorded", view.bytes(w.limit_bytes)),
+        None => String::new(),
+    };
     doc.two_sided(
-        &[(Tone::Heading, cause_title(first.cause, first.subcause))],
+        &[(Tone::Heading, cause_title(first.cause, first.subcause) + &replayed)],
         &[(Tone::Heading, confidence(first.confidence).into())],
     );
     doc.paragraph(2, Tone::Plain, &first.summary);
@@ -106,14 +112,19 @@ pub(super) fn verdict(doc: &mut Doc, view: &View<'_>) {
     culprits(doc, view, first);
     if let Some(oom) = &view.device.oom {
         failed_request(doc, view, oom);
+    } else if let Some(w) = &view.device.would_fail {
+        where_it_fails(doc, view, w.step, w.place.as_ref(), false);
     }
     growth(doc, first);
-    also(doc, view, rest);
+    also(doc, view, first, rest);
 }
 
 /// A limit that was asked for, under which the recorded run could not have lived.
 fn too_little(doc: &mut Doc, view: &View<'_>) {
     let (limit, bound) = (&view.device.limit, &view.device.bound);
+    if view.device.would_fail.is_some() {
+        return;
+    }
     if let (None, Some(given), true) = (&view.device.oom, limit.high_bytes, bound.bytes_to_free > 0) {
         doc.paragraph(
             2,
@@ -143,7 +154,18 @@ fn exactly(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
     }
     if let Some(growth) = &finding.growth {
         say("kept", finding.bytes_explained);
-        say("kept per step", growth.bytes_per_step);
+        say("kept per call", growth.bytes_per_step);
+    } else {
+        // The statements behind the verdict round their figures as its summary does.
+        let mut more: Vec<u64> = Vec::new();
+        for e in &finding.evidence {
+            if let (Value::Integer(bytes), "bytes") = (e.value, e.unit)
+                && !more.contains(&bytes)
+            {
+                more.push(bytes);
+                say(&format!("{} is", human_bytes(bytes)), bytes);
+            }
+        }
     }
     let limit = match (view.device.limit.low_bytes, view.device.limit.high_bytes) {
         (Some(low), Some(high)) => Some(view.options.numbers.bytes_range(low, high)),
@@ -156,12 +178,26 @@ fn exactly(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
 
 /// Where the failing request was made, and how many failed before it.
 fn failed_request(doc: &mut Doc, view: &View<'_>, oom: &OomReport) {
+    where_it_fails(doc, view, oom.step, oom.place.as_ref(), oom.went_on);
+    if oom.oom_count > 1 {
+        let others = oom.oom_count - 1;
+        let text = if others == 1 {
+            "another request failed before it; the program caught that and went on".to_owned()
+        } else {
+            format!("{} requests failed before it; the program caught those and went on", count(others))
+        };
+        doc.paragraph(2, Tone::Plain, &text);
+    }
+}
+
+/// The step and the line of a failing request.
+fn where_it_fails(doc: &mut Doc, view: &View<'_>, step: Option<u64>, place: Option<&Place>, went_on: bool) {
     let mut parts = Vec::new();
-    if let Some(step) = oom.step {
-        parts.push(format!("in {}", nth_step(step)));
+    if let Some(step) = step {
+        parts.push(in_step(&view.device.steps, step, went_on));
     }
     let mut code = None;
-    if let Some(place) = &oom.place {
+    if let Some(place) = place {
         // A request of autograd's own threads has no frames: what is known is the line that ran before it.
         let relation = if place.is_inferred { "after" } else { "at" };
         parts.push(match place.phase {
@@ -179,23 +215,29 @@ fn failed_request(doc: &mut Doc, view: &View<'_>, oom: &OomReport) {
         }
         doc.entry(2, &[], 2, &spans);
     }
-    if oom.oom_count > 1 {
-        let others = oom.oom_count - 1;
-        let text = if others == 1 {
-            "another request failed before it; the program caught that and went on".to_owned()
-        } else {
-            format!("{} requests failed before it; the program caught those and went on", count(others))
-        };
-        doc.paragraph(2, Tone::Plain, &text);
+}
+
+/// When a request failed, by steps: what was completed before it is certain, whether it belongs to a further step is
+/// not (an evaluation has no marks).
+fn in_step(steps: &StepsReport, step: u64, went_on: bool) -> String {
+    let kept = if steps.is_partial { " that the trace keeps" } else { "" };
+    if went_on && steps.count > step {
+        return format!("in {}{kept}", nth_step(step));
+    }
+    match step {
+        0 if steps.is_partial => "in the first step that the trace keeps".to_owned(),
+        0 => "in the first step".to_owned(),
+        n => format!("after {}{kept}", plural(n, "step", "steps")),
     }
 }
 
 fn growth(doc: &mut Doc, finding: &Finding) {
     let Some(growth) = &finding.growth else { return };
     if let Some(steps) = growth.dies_again_in_steps {
+        let (one, many) = if growth.per == "call" { ("call", "calls") } else { ("step", "steps") };
         let when = match steps {
-            0 => "within one step".to_owned(),
-            n => format!("after about {}", plural(n, "step", "steps")),
+            0 => format!("within one {one}"),
+            n => format!("after about {}", plural(n, one, many)),
         };
         doc.paragraph(2, Tone::Plain, &format!("past this request it would fail again {when}: a delay, not a cure"));
     }
@@ -203,21 +245,43 @@ fn growth(doc: &mut Doc, finding: &Finding) {
 
 /// The line to mend, then those inside the model. The first is left out where the failing request's line said it.
 fn culprits(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
-    let said = view.device.oom.as_ref().and_then(|o| o.place.as_ref());
+    let replayed = || view.device.would_fail.as_ref().and_then(|w| w.place.as_ref());
+    let said = view.device.oom.as_ref().and_then(|o| o.place.as_ref()).or_else(replayed);
     let is_said = |c: &Culprit| said.is_some_and(|p| p.file == c.file && p.line == c.line);
     let shown = if view.options.verbose { finding.culprits.len() } else { CULPRITS };
+    // The layout has no line of its own: what is named is the line whose request it failed.
+    let is_of_request = finding.cause == Cause::Fragmentation;
     for (i, culprit) in finding.culprits.iter().take(shown).enumerate() {
-        if i == 0 && finding.culprits.len() == 1 && is_said(culprit) {
+        let is_repeated =
+            if is_of_request { i > 0 || is_said(culprit) } else { finding.culprits.len() == 1 && is_said(culprit) };
+        if is_repeated {
             continue;
         }
+        // Lines inside the model, and those that the first one calls, made part of what is said of the first.
+        let is_part = |of: &Culprit| {
+            let frame = format!("{} ({}:{})", of.function, of.file, of.line);
+            i > 0 && (culprit.in_module_forward || culprit.stack.contains(&frame))
+        };
+        let has_first = finding.culprits.first().is_some_and(|first| !first.in_module_forward);
         let label = match (i, culprit.in_module_forward) {
+            (_, true) if has_first => "of that, inside",
             (_, true) => "inside the model",
+            (0, false) if is_of_request => "asked for at",
             (0, false) => "made at",
+            (_, false) if finding.culprits.first().is_some_and(is_part) => "of that, at",
             (_, false) => "and at",
         };
         let code = view.line_of_code(&culprit.function, &culprit.file, culprit.line);
-        let share = format!("{} in {}", view.bytes(culprit.bytes), plural(culprit.count, "allocation", "allocations"));
+        let share = match culprit.count {
+            0 => String::new(),
+            _ if is_of_request => String::new(),
+            n => format!("{} in {}", view.bytes(culprit.bytes), plural(n, "allocation", "allocations")),
+        };
         let label = [(Tone::Plain, label.into())];
+        if share.is_empty() {
+            doc.entry(2, &label, CODE_AT, &[(Tone::Code, code)]);
+            continue;
+        }
         if CODE_AT + code.chars().count() + 2 + share.chars().count() <= WIDTH {
             doc.entry(2, &label, CODE_AT, &[(Tone::Code, code), (Tone::Plain, format!("  {share}"))]);
         } else {
@@ -228,13 +292,19 @@ fn culprits(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
 }
 
 /// Findings after the verdict, a sentence each.
-fn also(doc: &mut Doc, view: &View<'_>, rest: &[Finding]) {
+fn also(doc: &mut Doc, view: &View<'_>, first: &Finding, rest: &[Finding]) {
     const SHOWN: usize = 2;
     let shown = if view.options.verbose { rest.len() } else { SHOWN };
     if rest.is_empty() {
         return;
     }
     doc.blank();
+    // All begin with the request that failed, which is said once.
+    let request = first.summary.split_once(". ").map_or("", |s| s.0);
+    let own = |summary: &str| {
+        let rest = summary.strip_prefix(request).and_then(|s| s.strip_prefix(". ")).filter(|_| !request.is_empty());
+        rest.unwrap_or(summary).to_owned()
+    };
     for finding in rest.iter().take(shown) {
         let title = cause_title(finding.cause, finding.subcause).to_lowercase();
         doc.entry(
@@ -243,7 +313,7 @@ fn also(doc: &mut Doc, view: &View<'_>, rest: &[Finding]) {
             2,
             &[
                 (Tone::Heading, format!("Also {title}")),
-                (Tone::Plain, format!(" ({}): {}", confidence(finding.confidence), finding.summary)),
+                (Tone::Plain, format!(" ({}): {}", confidence(finding.confidence), own(&finding.summary))),
             ],
         );
     }

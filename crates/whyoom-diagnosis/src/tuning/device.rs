@@ -1,0 +1,242 @@
+//! The search for one device.
+
+use super::{BatchScale, Bounds, Candidate, DeviceTuning, FirstOom, Peak, incompatible};
+use crate::case::Case;
+use crate::groups::{self, GroupName};
+use crate::remedies::{effective, start, until};
+use crate::tables::kinds::Kinds;
+use crate::tables::ledger::Ledger;
+use crate::tables::shared::Shared;
+use crate::{ExplainOptions, bound, device, in_force};
+use whyoom_allocator::{Backend, Model, Release, Settings, settings::variables};
+use whyoom_replay::edits::{Edit, Group, Scale};
+use whyoom_replay::{
+    Members, Placement, RecordedOptions, Scenario, Start, Steps, Trace, TuneQuestion, replay_recorded, simulate,
+    smallest_limit,
+};
+use whyoom_snapshot::Device;
+
+/// Program steps that a search may cost, in candidates times steps.
+const STEPS: usize = 78_000_000;
+/// Candidates for the shortest and the longest programs.
+const CANDIDATES: (usize, usize) = (40, 240);
+/// Programs of more steps get no estimate of the batch: it needs several replays of programs of their own.
+const LONG: usize = 800_000;
+
+pub(super) fn tune(input: usize, shared: &Shared<'_>, device: &Device, options: &ExplainOptions) -> DeviceTuning {
+    let snapshot = shared.snapshot;
+    let release = in_force::release(options.torch, &snapshot.torch);
+    let in_force = in_force::settings(snapshot, device, release);
+    let mut report = blank(input, device, release);
+    if in_force.settings.backend != Backend::Native {
+        report.note = Some("backend:cudaMallocAsync is the driver's allocator, which is not modelled.".to_owned());
+        return report;
+    }
+    if !device::has_blocks(device) {
+        report.note = Some("The file holds no trace to replay settings on.".to_owned());
+        return report;
+    }
+    let model = Model::for_torch(release);
+    let trace = Trace::new(snapshot, device);
+    let recorded = replay_recorded(&trace, RecordedOptions { model, settings: &in_force.settings });
+    let is_exact = recorded.is_exact();
+    let case = Case::new(Ledger::new(&trace, &recorded, shared), &recorded, &in_force, options.limit, is_exact);
+    let program = &recorded.program;
+    report.is_exact = is_exact;
+    report.steps = case.ledger.steps.completed();
+    report.limit = case.limit.report();
+    report.scope = if case.failing.is_some() { "failing_request" } else { "whole_run" };
+    if program.ops.is_empty() {
+        report.note = Some("The trace cannot be followed, so no settings were tried.".to_owned());
+        return report;
+    }
+    let question = TuneQuestion {
+        program,
+        model,
+        reference: in_force.settings.clone(),
+        limit: case.limit.low,
+        limit_kind: case.limit.kind,
+        collects: case.limit.collects(),
+        start: start(&case, &Settings::default()),
+        until: until(&case),
+        most: (STEPS / program.ops.len()).clamp(CANDIDATES.0, CANDIDATES.1),
+    };
+    let tuned = whyoom_replay::tune(&question);
+    let row = |c: &whyoom_replay::Candidate| candidate(c, &case.ledger.steps, release);
+    report.candidates_tried = tuned.tried as u64;
+    report.candidates_completed = (tuned.tried - tuned.given_up) as u64;
+    report.candidates_failed = tuned.failed as u64;
+    report.recorded = Some(row(&tuned.reference));
+    report.default = Some(row(&tuned.default));
+    report.pareto = tuned.pareto.iter().map(row).collect();
+    let best = tuned.best.map(|i| &tuned.pareto[i]);
+    report.best = best.map(row);
+    report.bounds = bounds(&case, model, &tuned.default, best);
+    if let Some(best) = best {
+        report.batch = batch(&case, model, &best.settings);
+    }
+    report.note = note(&case, is_exact);
+    report
+}
+
+fn blank(input: usize, device: &Device, release: Release) -> DeviceTuning {
+    DeviceTuning {
+        input,
+        device: device.index,
+        model: release.to_string(),
+        is_exact: false,
+        scope: "whole_run",
+        steps: 0,
+        limit: crate::explanation::LimitReport { low_bytes: None, high_bytes: None, source: "unknown" },
+        recorded: None,
+        default: None,
+        best: None,
+        candidates_tried: 0,
+        candidates_completed: 0,
+        candidates_failed: 0,
+        pareto: Vec::new(),
+        bounds: Bounds::default(),
+        batch: None,
+        note: None,
+    }
+}
+
+fn note(case: &Case<'_>, is_exact: bool) -> Option<String> {
+    let mut notes = Vec::new();
+    if !is_exact {
+        notes.push("The model does not reproduce this recording, so nothing here is verified.");
+    }
+    if !case.recorded.started_empty {
+        notes.push("The trace has no beginning, so the figures are estimates.");
+    }
+    if case.failing.is_some_and(|f| f.count > 1) {
+        notes.push("The program caught failures and went on otherwise than it would have done without them.");
+    }
+    (!notes.is_empty()).then(|| notes.join(" "))
+}
+
+fn candidate(c: &whyoom_replay::Candidate, steps: &Steps, release: Release) -> Candidate {
+    let (outcome, stats) = (&c.tried.outcome, &c.tried.outcome.stats);
+    let calls = stats.driver_allocations + stats.driver_frees;
+    Candidate {
+        settings: c.text.clone(),
+        variable: variables(release).preferred(),
+        oom: outcome.first_failure.is_some(),
+        first_oom: outcome.first_failure.map(|f| FirstOom {
+            event: u64::from(f.event),
+            malloc: f.malloc,
+            step: steps.of(f.event),
+        }),
+        peak: Peak {
+            requested_bytes: stats.requested.peak,
+            allocated_bytes: stats.allocated.peak,
+            active_bytes: stats.active.peak,
+            reserved_bytes: stats.reserved.peak,
+        },
+        peak_reserved_range: c.tried.peak_reserved_range,
+        tie_sensitive: c.tried.tie_sensitive,
+        timing_sensitive: c.tried.timing_sensitive,
+        retries: stats.retries,
+        driver_allocations: stats.driver_allocations,
+        driver_frees: stats.driver_frees,
+        maps: stats.maps,
+        unmaps: stats.unmaps,
+        synchronisations: stats.synchronisations,
+        driver_calls_per_step: (steps.completed() > 0).then(|| calls as f64 / steps.completed() as f64),
+        incompatible_with: incompatible(&c.settings, release),
+    }
+}
+
+fn bounds(
+    case: &Case<'_>,
+    model: Model,
+    default: &whyoom_replay::Candidate,
+    best: Option<&whyoom_replay::Candidate>,
+) -> Bounds {
+    let fits = |settings: &Settings| smallest_limit(&bound::trial(case, model, settings), Members::All);
+    let (of_default, of_best) = rayon::join(
+        || fits(&default.settings),
+        || best.filter(|b| b.settings != default.settings).map(|b| fits(&b.settings)),
+    );
+    let of_best = of_best.unwrap_or(of_default).filter(|_| best.is_some());
+    Bounds {
+        requested_bytes: case.recorded.stats.requested.peak.max(case.ledger.peak_requested),
+        allocated_bytes: case.ledger.peak_live,
+        compact_bytes: bound::of(case).compact_bytes,
+        active_at_best_peak_bytes: best.map(|b| b.tried.outcome.active_at_peak_reserved),
+        fits_from_bytes_default: of_default.map(|f| f.bytes),
+        fits_reliably_from_bytes_default: of_default.map(|f| f.reliable_bytes),
+        fits_from_bytes_best: of_best.map(|f| f.bytes),
+        fits_reliably_from_bytes_best: of_best.map(|f| f.reliable_bytes),
+        peak_reserved_bytes_best_under_smallest_limit: of_best.map(|f| f.peak_reserved),
+    }
+}
+
+/// The largest factor for what grows with the batch, under the limit and the best settings.
+fn batch(case: &Case<'_>, model: Model, settings: &Settings) -> Option<BatchScale> {
+    const SIXTEENTHS: u64 = 16;
+    const MOST: u64 = 8 * SIXTEENTHS;
+    let limit = case.limit.low?;
+    let program = &case.recorded.program;
+    if program.ops.len() > LONG {
+        return None;
+    }
+    let group = groups::select(case, &Kinds::new(&case.ledger), &GroupName::Batch);
+    if group.is_empty() {
+        return None;
+    }
+    let passes = |factor: u64| passes_scaled(case, model, settings, limit, &group, factor as f64 / SIXTEENTHS as f64);
+    if !passes(1) {
+        return None;
+    }
+    let (mut low, mut high) = (1, MOST);
+    if passes(MOST) {
+        return Some(BatchScale { factor: (MOST / SIXTEENTHS) as f64, is_at_least: true });
+    }
+    while high - low > 1 {
+        let middle = u64::midpoint(low, high);
+        if passes(middle) { low = middle } else { high = middle }
+    }
+    Some(BatchScale { factor: low as f64 / SIXTEENTHS as f64, is_at_least: false })
+}
+
+fn passes_scaled(case: &Case<'_>, model: Model, settings: &Settings, limit: u64, group: &Group, factor: f64) -> bool {
+    let program = Scale { group: group.clone(), factor }.apply(&case.recorded.program);
+    let settings = effective(case, settings);
+    let scenario = Scenario {
+        model,
+        settings: &settings,
+        limit: Some(limit),
+        limit_kind: case.limit.kind,
+        start: Start::Cold,
+        placement: Placement::USUAL,
+        until: until(case),
+    };
+    simulate(&program, &scenario).first_failure.is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{MIB, Recording};
+    use crate::{ExplainOptions, InputMeta};
+
+    #[test]
+    fn the_best_settings_are_the_least_that_is_reserved() {
+        let mut r = Recording::new(None);
+        for i in 0..30u64 {
+            let x = r.alloc("10", (200 + 10 * i) * MIB);
+            let pin = r.alloc("11", 2 * MIB);
+            r.free("12", x);
+            r.free("13", pin);
+        }
+        let inputs = [(InputMeta::default(), r.finish())];
+        let tuning = crate::tune(&inputs, &ExplainOptions::default());
+        let device = &tuning.devices[0];
+        let (default, best) = (device.default.clone().expect("tried"), device.best.clone().expect("passes"));
+        assert!(best.peak.reserved_bytes * 3 < default.peak.reserved_bytes, "{best:?}");
+        assert!(best.peak.reserved_bytes >= device.bounds.compact_bytes);
+        let fits = device.bounds.fits_from_bytes_best.expect("passes");
+        assert!(fits >= device.bounds.requested_bytes / (2 * MIB) * (2 * MIB));
+        assert!(device.candidates_tried >= 100, "{}", device.candidates_tried);
+    }
+}
