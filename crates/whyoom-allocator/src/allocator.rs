@@ -63,13 +63,36 @@ pub(crate) struct Pool {
     pub(crate) owner: u16,
     /// `get_free_blocks_call_count`.
     pub(crate) clock: u32,
-    /// Wholly free `cudaMalloc` segments, counted where garbage collection is on.
+    /// Wholly free `cudaMalloc` segments.
     pub(crate) releasable: u32,
+    /// Free blocks in expandable segments, some of whose pages may be given back.
+    pub(crate) expandable: u32,
     /// Arenas in the order of their stream pointers, which is the order of releases.
     pub(crate) arenas: Vec<u16>,
     /// Arena per stream index below [`DIRECT_STREAMS`], `u16::MAX` where none was needed yet.
     pub(crate) by_stream: Vec<u16>,
     pub(crate) options: PoolOptions,
+}
+
+impl Pool {
+    #[inline]
+    fn count_free(&mut self, block: &Block) {
+        if block.has(EXPANDABLE) {
+            self.expandable += 1;
+        } else if !block.is_split() {
+            self.releasable += 1;
+        }
+    }
+
+    /// A free block stays split, or not, as long as it is free. Only where blocks of a damaged file overlap may it not.
+    #[inline]
+    pub(crate) fn uncount_free(&mut self, block: &Block) {
+        if block.has(EXPANDABLE) {
+            self.expandable = self.expandable.saturating_sub(1);
+        } else if !block.is_split() {
+            self.releasable = self.releasable.saturating_sub(1);
+        }
+    }
 }
 
 /// PyTorch's native caching allocator of one device.
@@ -172,6 +195,7 @@ impl Allocator {
                 owner: (n / 2) as u16,
                 clock: 0,
                 releasable: 0,
+                expandable: 0,
                 arenas: Vec::new(),
                 by_stream: Vec::new(),
                 options: PoolOptions::default(),
@@ -482,9 +506,7 @@ impl Allocator {
         if block.has(MAPPED) {
             let pool = &mut self.pools[arena.pool as usize];
             block.gc_base = pool.clock;
-            if self.collects && block.is_releasable() {
-                pool.releasable += 1;
-            }
+            pool.count_free(block);
             arena.free.insert(FreeKey { size: block.size, addr: block.addr, block: id });
         } else {
             arena.unmapped.insert((block.addr, id));
@@ -496,9 +518,8 @@ impl Allocator {
         let block = &self.blocks[id];
         let arena = &mut self.arenas[block.arena as usize];
         if block.has(MAPPED) {
-            if arena.free.remove(block.size, block.addr) && self.collects && block.is_releasable() {
-                let pool = &mut self.pools[arena.pool as usize];
-                pool.releasable = pool.releasable.saturating_sub(1);
+            if arena.free.remove(block.size, block.addr) {
+                self.pools[arena.pool as usize].uncount_free(block);
             }
         } else {
             arena.unmapped.remove(&(block.addr, id));

@@ -82,7 +82,8 @@ impl FreeSet {
             self.tops.partition_point(|&top| top < order).min(self.tops.len() - 1)
         };
         let Some(keys) = self.chunks.get_mut(chunk) else {
-            let mut keys = Vec::with_capacity(CHUNK);
+            // Most sets of a file with very many streams hold few blocks.
+            let mut keys = Vec::with_capacity(8);
             keys.push(key);
             self.chunks.push(keys);
             self.tops.push(order);

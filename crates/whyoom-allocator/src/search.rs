@@ -14,10 +14,7 @@ impl Allocator {
         }
         let at = self.find_free_block(arena, size)?;
         let id = self.arenas[arena as usize].free.remove_at(at).block;
-        if self.collects && self.blocks[id].is_releasable() {
-            let pool = &mut self.pools[pool];
-            pool.releasable = pool.releasable.saturating_sub(1);
-        }
+        self.pools[pool].uncount_free(&self.blocks[id]);
         Some(id)
     }
 

@@ -42,6 +42,8 @@ pub struct Changed {
     pub program: Program,
     /// What was changed, a phrase for each change.
     pub changes: Vec<String>,
+    /// What a person should know, a sentence each.
+    pub notes: Vec<String>,
     /// Whether the result is an estimate: a changed program may ask for other things than the recorded one did.
     pub is_estimate: bool,
 }
@@ -62,7 +64,8 @@ pub struct NothingToChange {
 /// Where a change concerns nothing in the recording: no allocation was made at a place, no step ends, no optimizer's
 /// state was recorded.
 pub fn change(trace: &Trace<'_>, recorded: &Recorded, changes: &[Change]) -> Result<Changed, NothingToChange> {
-    let mut changed = Changed { program: recorded.program.clone(), changes: Vec::new(), is_estimate: false };
+    let mut changed =
+        Changed { program: recorded.program.clone(), changes: Vec::new(), notes: Vec::new(), is_estimate: false };
     if changes.is_empty() {
         return Ok(changed);
     }
@@ -72,7 +75,8 @@ pub fn change(trace: &Trace<'_>, recorded: &Recorded, changes: &[Change]) -> Res
     let case = Case::new(Ledger::new(trace, recorded, &shared), recorded, &in_force, None, true);
     let kinds = Kinds::new(&case.ledger);
     for change in changes {
-        let (edit, what) = edit(&case, &kinds, change)?;
+        let (edit, what, note) = edit(&case, &kinds, change)?;
+        changed.notes.extend(note);
         changed.program = edit.apply(&changed.program);
         changed.is_estimate |= !matches!(change, Change::EmptyCache(_));
         changed.changes.push(what);
@@ -80,18 +84,16 @@ pub fn change(trace: &Trace<'_>, recorded: &Recorded, changes: &[Change]) -> Res
     Ok(changed)
 }
 
-fn edit(case: &Case<'_>, kinds: &Kinds, change: &Change) -> Result<(Box<dyn Edit>, String), NothingToChange> {
+/// An edit, what it is in words, and what a person should know.
+type Worded = (Box<dyn Edit>, String, Option<String>);
+
+fn edit(case: &Case<'_>, kinds: &Kinds, change: &Change) -> Result<Worded, NothingToChange> {
     match change {
         Change::EmptyCache(when) => {
             let (edit, what, missing) = empty_cache(case, *when);
             let calls = edit.count(&case.recorded.program) as u64;
-            if calls == 0 {
-                return Err(NothingToChange {
-                    what: format!("empty_cache() would never be called: {missing}"),
-                    hint: String::new(),
-                });
-            }
-            Ok((Box::new(edit), format!("{what} ({})", words::plural(calls, "call", "calls"))))
+            let note = (calls == 0).then(|| format!("empty_cache() was never called: {missing}."));
+            Ok((Box::new(edit), format!("{what} ({})", words::plural(calls, "call", "calls")), note))
         }
         Change::Drop(name) => {
             let group = group(case, kinds, name)?;
@@ -100,13 +102,13 @@ fn edit(case: &Case<'_>, kinds: &Kinds, change: &Change) -> Result<(Box<dyn Edit
                 name_in_words(name),
                 words::plural(group.len() as u64, "allocation", "allocations")
             );
-            Ok((Box::new(Drop(group)), what))
+            Ok((Box::new(Drop(group)), what, None))
         }
         Change::Scale(name, factor) => {
             let group = group(case, kinds, name)?;
             let count = words::plural(group.len() as u64, "allocation", "allocations");
             let what = format!("{} x{factor} ({count})", name_in_words(name));
-            Ok((Box::new(Scale { group, factor: *factor }), what))
+            Ok((Box::new(Scale { group, factor: *factor }), what, None))
         }
         Change::Optimizer(state) => {
             let swap = groups::optimizer_swap(case, kinds, *state).ok_or_else(|| NothingToChange {
@@ -119,7 +121,7 @@ fn edit(case: &Case<'_>, kinds: &Kinds, change: &Change) -> Result<(Box<dyn Edit
                 StateTensors::Two => "AdamW",
             };
             let count = words::plural(swap.parameters.len() as u64, "parameter", "parameters");
-            Ok((Box::new(swap), format!("{name} as the optimizer, of {count}")))
+            Ok((Box::new(swap), format!("{name} as the optimizer, of {count}"), None))
         }
     }
 }

@@ -233,8 +233,10 @@ struct Levels {
 const LARGEST: u64 = 1 << 40;
 /// PyTorch itself refuses to ask for as much as this (`one_exa_bytes` in `CUDACachingAllocator.cpp`).
 const LARGEST_REQUEST: u64 = 1 << 60;
-/// No device address is at or above this, and all sizes of a trace together stay below it.
-const HIGHEST: u64 = 1 << 62;
+/// All sizes of a trace together stay below this, in bytes.
+const LARGEST_SUM: u64 = 1 << 62;
+/// No device address is above this. Those of Intel's GPUs begin with 0xffff8…, so that only room for the ends is kept.
+const HIGHEST: u64 = u64::MAX - (1 << 42);
 
 /// A size or address that no device has: the file is damaged or was edited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -250,7 +252,7 @@ pub struct Implausible {
 impl Implausible {
     /// The first of `device`. Sums over what has none do not overflow.
     pub fn find(device: &Device) -> Option<Self> {
-        let is_wrong = |addr: u64, size: u64| size > LARGEST || addr >= HIGHEST;
+        let is_wrong = |addr: u64, size: u64| size > LARGEST || addr > HIGHEST;
         let events = &device.events;
         let mut all = 0u64;
         for (i, &action) in events.action.iter().enumerate() {
@@ -261,7 +263,7 @@ impl Implausible {
                 Action::Oom => size >= LARGEST_REQUEST,
                 _ => {
                     all = all.saturating_add(size);
-                    is_wrong(address, size) || all >= HIGHEST
+                    is_wrong(address, size) || all >= LARGEST_SUM
                 }
             };
             if is_bad {
@@ -275,7 +277,7 @@ impl Implausible {
             .chain(blocks)
             .find(|&(address, size)| {
                 all = all.saturating_add(size);
-                is_wrong(address, size) || all >= HIGHEST
+                is_wrong(address, size) || all >= LARGEST_SUM
             })
             .map(|(address, size)| Self { event: None, address, size })
     }
@@ -289,7 +291,7 @@ impl fmt::Display for Implausible {
         }
         if self.size > LARGEST {
             write!(f, " an impossible size, {} bytes", self.size)
-        } else if self.address >= HIGHEST {
+        } else if self.address > HIGHEST {
             write!(f, " an impossible address, {:#x}", self.address)
         } else {
             write!(f, " {} bytes, with which the sizes add up to more than any device has", self.size)
@@ -319,7 +321,8 @@ mod tests {
         for (action, addr, size, expected) in [
             (Action::Alloc, 1 << 30, 5 << 20, None),
             (Action::Alloc, 1 << 30, u64::MAX, Some("event 1 has an impossible size, 18446744073709551615 bytes")),
-            (Action::Alloc, 1 << 63, 512, Some("event 1 has an impossible address, 0x8000000000000000")),
+            (Action::Alloc, 0xffff_8181_ffe0_0000, 512, None),
+            (Action::Alloc, u64::MAX - 511, 512, Some("event 1 has an impossible address, 0xfffffffffffffe00")),
             // A program may well ask for too much, and the driver's free bytes are no address.
             (Action::Oom, u64::MAX, 1 << 50, None),
             (Action::Oom, 0, 1 << 60, Some("event 1 has an impossible size, 1152921504606846976 bytes")),

@@ -204,7 +204,8 @@ fn what_comes_to_the_same_shares_a_row() {
     let row = row(&out, "garbage_collection_threshold:0.6");
     assert!(row.contains("max_split_size_mb:20, 64") && row.contains("roundup_power2_divisions:16"), "{row}");
     assert!(row.contains("empty_cache() every step") && row.contains(": fails at the same request"), "{row}");
-    assert_eq!(out.matches("fails at the same request").count(), 1, "{out}");
+    let words = out.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert_eq!(words.matches("fails at the same request").count(), 1, "{out}");
 }
 
 #[test]

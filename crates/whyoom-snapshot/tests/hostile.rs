@@ -352,6 +352,18 @@ fn what_grows_beyond_measure_after_a_good_start_is_read_up_to_a_cap() {
 }
 
 #[test]
+fn data_beside_the_snapshot_does_not_cost_the_snapshot() {
+    let list = format!("[{}]", vec!["7"; 200].join(","));
+    let event = format!(
+        r#"{{"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "frames": [], "user_metadata": {{"x": {list}}}}}"#
+    );
+    let text = format!(r#"{{"segments": [], "device_traces": [[{}]]}}"#, vec![event.as_str(); 3000].join(","));
+    let snapshot = read(text.as_bytes()).expect("a trace is there");
+    assert_eq!(snapshot.devices[0].events.len(), 3000);
+    assert!(has(&snapshot, "data_dropped"));
+}
+
+#[test]
 fn more_devices_than_a_process_has_are_left_out() {
     let traces = |n: usize| {
         let trace = r#"[{"action": "alloc", "addr": 4096, "size": 512, "stream": 0, "frames": []}]"#;

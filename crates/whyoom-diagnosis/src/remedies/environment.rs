@@ -12,13 +12,17 @@ use crate::explanation::{Remedy, RemedyOutcome};
 use crate::words;
 use whyoom_replay::FitsFrom;
 
+/// The grain of limits that are tried (`kSmallBuffer`, all releases).
+const PAGE: u64 = 2 << 20;
+
 /// The remedy that `fits` of the recorded settings comes to.
 pub(super) fn remedy(case: &Case<'_>, fits: &FitsFrom) -> Option<Remedy> {
-    let high = case.limit.high.filter(|high| fits.bytes > *high)?;
+    // Up to a page above what the limit can have been says no more than that it was too small.
+    let high = case.limit.high.filter(|high| fits.bytes > high.saturating_add(PAGE))?;
     let gap = (fits.reliable_bytes > fits.bytes).then(|| {
         format!("larger limits fail again; all that were tried from {} pass", words::bytes(fits.reliable_bytes))
     });
-    let more = format!("{} more than now", words::bytes(fits.bytes - high));
+    let more = format!("{} more than the limit can have been", words::bytes(fits.bytes - high));
     Some(Remedy {
         id: "environment/limit".to_owned(),
         kind: "environment",
@@ -27,7 +31,7 @@ pub(super) fn remedy(case: &Case<'_>, fits: &FitsFrom) -> Option<Remedy> {
         scope: if case.failing.is_some() { "failing_request" } else { "whole_run" },
         basis: "exact_replay",
         peak_reserved_bytes: Some(fits.peak_reserved),
-        peak_reserved_range: Some((fits.peak_reserved, fits.peak_reserved)),
+        peak_reserved_range: None,
         tie_sensitive: false,
         headroom_bytes: None,
         passes_from_limit_bytes: Some(fits.bytes),

@@ -157,7 +157,10 @@ pub(crate) fn try_them(case: &Case<'_>, model: Model) -> Tried {
     ranked.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     let mut remedies: Vec<Remedy> = ranked.into_iter().map(|r| r.2).collect();
     let fits = if facts.is_short { Fits::find(case, model, &remedies) } else { Fits::default() };
-    remedies.extend(fits.recorded.and_then(|f| environment::remedy(case, &f)));
+    if let Some(larger) = fits.recorded.and_then(|f| environment::remedy(case, &f)) {
+        let behind = remedies.iter().take_while(|r| r.outcome == RemedyOutcome::Passes).count();
+        remedies.insert(behind, larger);
+    }
     let default = remedies.iter().position(|r| r.id == setting::DEFAULT_ID);
     Tried { remedies, default, fits, without_waiting: without_waiting(case, model) }
 }

@@ -28,10 +28,16 @@ impl Collector {
         plans[at] = Some(Box::new(plan));
     }
 
-    /// Whether `count` more values without a known meaning may be kept.
-    pub(super) fn may_keep(&mut self, count: usize) -> bool {
+    /// Whether `count` more values without a known meaning may be kept. What holds `values` with rows in them is what a
+    /// snapshot hangs on, and has a budget of its own.
+    pub(super) fn may_keep(&mut self, count: usize, values: &[Value]) -> bool {
         if count <= self.plain_left {
             self.plain_left -= count;
+            return true;
+        }
+        let holds_rows = |v: &Value| v.as_ref().is_some_and(|r| matches!(r.kind, kind::ROWS | kind::LIST | kind::DICT));
+        if count <= self.holding_left && values.iter().any(holds_rows) {
+            self.holding_left -= count;
             return true;
         }
         self.warnings.add("data_dropped", || {
@@ -41,7 +47,7 @@ impl Collector {
     }
 
     pub(super) fn plain_dict(&mut self, keys: &[u32], values: &[Value]) -> Ref {
-        if !self.may_keep(values.len() + 1) {
+        if !self.may_keep(values.len() + 1, values) {
             return Ref::EMPTY_DICT;
         }
         let items = keys.iter().map(|k| Value::text(*k)).zip(values.iter().copied());
@@ -54,7 +60,7 @@ impl Collector {
     }
 
     pub(super) fn extend_dict(&mut self, target: Ref, items: &[Value]) -> Result<Ref, Refusal> {
-        let keep = self.may_keep(items.len() / 2 + usize::from(target.kind == Kind::EMPTY_DICT));
+        let keep = self.may_keep(items.len() / 2 + usize::from(target.kind == Kind::EMPTY_DICT), items);
         let pairs = items.chunks_exact(2).map(|kv| (kv[0], kv[1])).take(if keep { usize::MAX } else { 0 });
         match target.kind {
             Kind::EMPTY_DICT if !keep => Ok(target),

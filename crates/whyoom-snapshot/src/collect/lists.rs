@@ -81,7 +81,7 @@ impl Collector {
                 Ok(self.plain_list(&all))
             }
             kind::LIST => {
-                let keep = self.may_keep(items.len());
+                let keep = self.may_keep(items.len(), items);
                 match self.lists.get_mut(target.index as usize) {
                     Some(list) if list.stack.is_none() && keep => list.items.extend_from_slice(items),
                     Some(list) if list.stack.is_some() => self.late_items(),
@@ -179,7 +179,7 @@ impl Collector {
     }
 
     fn plain_list(&mut self, items: &[Value]) -> Ref {
-        if !self.may_keep(items.len() + 1) {
+        if !self.may_keep(items.len() + 1, items) {
             return Ref::EMPTY_LIST;
         }
         self.lists.push(PlainList { items: items.to_vec(), stack: None });

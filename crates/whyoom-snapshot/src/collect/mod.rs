@@ -99,6 +99,8 @@ pub(crate) struct Collector {
     /// Trace entries for which room is made when the first one comes.
     events_to_come: usize,
     plain_left: usize,
+    /// The same, for lists and dicts that hold rows.
+    holding_left: usize,
     streams: Distinct<u64>,
     pools: Distinct<(u64, u64)>,
     last_pool: (u32, PoolRef),
@@ -129,6 +131,7 @@ impl Collector {
             pairs: Distinct::starting_with((0, 0)),
             events_to_come: input_bytes / BYTES_PER_EVENT,
             plain_left: PLAIN_VALUES + input_bytes / 16,
+            holding_left: PLAIN_VALUES / 4,
             streams: Distinct::starting_with(0),
             pools: Distinct::starting_with((0, 0)),
             last_pool: (0, PoolRef::DEFAULT),

@@ -94,7 +94,7 @@ pub(crate) fn run(args: &ReplayArgs, streams: &mut Streams<'_>) -> Exit {
     let exit = loading.exit();
     let presentation = Presentation::new(&args.output, streams);
     presentation.add_failures(&mut warnings, loading.failed);
-    let inputs = loading.inputs.iter().map(describe).collect();
+    let inputs = loading.inputs.iter().map(describe).chain(loading.unreadable.iter().cloned()).collect();
     let result = ReplayResult { schema: ReplayResult::SCHEMA, inputs, warnings, devices };
     streams.print(exit, |out| presentation.show(&result, write_replay, out))
 }
@@ -313,6 +313,7 @@ fn otherwise(
             tried.members, tried.failing_members
         ));
     }
+    notes.extend(changed.notes.iter().cloned());
     if changed.is_estimate {
         notes.push("An estimate: a program so changed may ask for other things too.".to_owned());
     }

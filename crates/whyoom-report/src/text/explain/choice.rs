@@ -36,11 +36,14 @@ pub(super) fn choose(view: &View<'_>) -> Vec<Row> {
     let is_leak = device.findings.first().is_some_and(|f| f.cause == Cause::Leak);
     let room = if is_leak { SHOWN_OF_LEAK } else { SHOWN };
     let mut rows = rows(view);
-    let code = rows.iter().flatten().copied().find(|&i| all[i].kind == "code" && is_help(reading(device, &all[i])));
+    let best_of =
+        |kind: &str| rows.iter().flatten().copied().find(|&i| all[i].kind == kind && is_help(reading(device, &all[i])));
+    // A smaller batch delays a leak as settings do.
+    let (code, workload) = (best_of("code"), best_of("workload").filter(|_| !is_leak));
     let is_always = |row: &Row| {
         row.iter().any(|&i| {
             let is_known = fails(device) && FOLKLORE.contains(&all[i].apply.as_str());
-            is_known || recommended(device) == Some(i) || code == Some(i)
+            is_known || recommended(device) == Some(i) || code == Some(i) || workload == Some(i)
         })
     };
     let is_idle = |row: &Row| row.first().is_some_and(|&i| is_idle(reading(device, &all[i])));
@@ -77,10 +80,21 @@ fn rows(view: &View<'_>) -> Vec<Row> {
     let mut rows: Vec<Row> = Vec::new();
     let mut texts: Vec<Option<String>> = Vec::new();
     let mut helped: Vec<&str> = Vec::new();
+    let mildest = mildest_workload(device);
     for (i, remedy) in all.iter().enumerate() {
         let how = reading(device, remedy);
+        // A larger limit has a line of its own; of batches that pass, the largest is of interest.
+        let is_told_elsewhere = remedy.kind == "environment"
+            || (remedy.kind == "workload" && is_help(how) && mildest.is_some_and(|m| m != i));
+        if is_told_elsewhere {
+            continue;
+        }
         if is_help(how) {
-            let kind = if remedy.kind == "setting" { key(&remedy.apply) } else { remedy.id.as_str() };
+            let kind = match remedy.kind {
+                "setting" => key(&remedy.apply),
+                "call" => "call",
+                _ => remedy.id.as_str(),
+            };
             let is_best = is_single(remedy) && !helped.contains(&kind);
             let is_needed = !is_single(remedy) && !single_helps && !helped.contains(&"pair");
             let is_known = fails(device) && FOLKLORE.contains(&remedy.apply.as_str());
@@ -100,6 +114,13 @@ fn rows(view: &View<'_>) -> Vec<Row> {
         }
     }
     rows
+}
+
+/// The smallest cut of the batch that passes with room.
+fn mildest_workload(device: &DeviceReport) -> Option<usize> {
+    let factor = |r: &Remedy| r.id.strip_prefix("workload/batch/").and_then(|f| f.parse::<f64>().ok());
+    let passing = device.remedies.iter().enumerate().filter(|(_, r)| reading(device, r) == Reading::Passes);
+    passing.filter_map(|(i, r)| Some((i, factor(r)?))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(i, _)| i)
 }
 
 /// What few people write; shown where it helps.
@@ -149,8 +170,8 @@ pub(super) fn names(all: &[Remedy], row: &[usize]) -> String {
         }
     }
     let place = |key: &str, value: &str| {
-        let is_it = |f: &&str| f.strip_prefix(key).is_some_and(|rest| rest.trim_start_matches(':') == value);
-        FOLKLORE.iter().position(is_it).unwrap_or(FOLKLORE.len())
+        let is_it = |f: &str| f.strip_prefix(key).is_some_and(|rest| rest.trim_start_matches(':') == value);
+        FOLKLORE.iter().position(|f| is_it(f)).unwrap_or(FOLKLORE.len())
     };
     for (key, values) in &mut keys {
         values.sort_by(|a, b| {

@@ -92,8 +92,11 @@ fn failure(view: &View<'_>, remedy: &Remedy) -> String {
             let recorded = device.peak.reserved_bytes;
             match remedy.peak_reserved_bytes {
                 Some(p) if p > recorded => {
+                    // Without a limit nothing says that the card has as much.
+                    let is_open = device.limit.high_bytes.is_none() && p / 2 > recorded;
+                    let condition = if is_open { ", if the card has it" } else { "" };
                     format!(
-                        "reserves {}, {} more{worse}",
+                        "reserves {}, {} more{condition}{worse}",
                         peak(view, remedy).unwrap_or_default(),
                         view.bytes(p - recorded)
                     )
