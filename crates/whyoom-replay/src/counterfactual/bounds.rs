@@ -9,6 +9,10 @@ use whyoom_allocator::Stats;
 
 /// Memory is had in pages of this grain (`kSmallBuffer`, all releases).
 const GRAIN: u64 = 2 << 20;
+/// Page of large expandable segments (`kLargeBuffer`, all releases).
+const PAGE: u64 = 20 << 20;
+/// Times that room above the peak is tried.
+const SLACKS: u32 = 8;
 /// Limits tried above the one found, and below it.
 const PROBES: u64 = 8;
 /// Programs of more steps are bisected less finely, and with the usual course alone.
@@ -58,23 +62,24 @@ pub fn smallest_limit(trial: &Trial<'_>, members: Members) -> Option<FitsFrom> {
         return None;
     }
     let needed = free[0].stats.requested.peak / GRAIN * GRAIN;
-    // What reserves no more than this without a limit meets none.
-    let top = |outcomes: &[Outcome]| {
+    let peak = |outcomes: &[Outcome]| {
         outcomes.iter().map(|o| o.stats.reserved.peak).max().unwrap_or(0).div_ceil(GRAIN).saturating_mul(GRAIN)
     };
-    let grain =
-        if is_long { (top(&free[..1]).saturating_sub(needed) / COARSE).max(GRAIN) / GRAIN * GRAIN } else { GRAIN };
+    let span = peak(&free[..1]).saturating_sub(needed);
+    let grain = if is_long { (span / COARSE).max(GRAIN) / GRAIN * GRAIN } else { GRAIN };
     let mut usual = Search { ensemble: &ensemble, members: 1, grain, tried: 0 };
-    let lowest = usual.bisect(needed.saturating_sub(GRAIN), top(&free[..1]));
-    let found = usual.close_gaps(lowest, top(&free[..1]));
+    let top = usual.passing_from(peak(&free[..1]))?;
+    let lowest = usual.bisect(needed.saturating_sub(GRAIN), top);
+    let found = usual.close_gaps(lowest, top);
     let bytes = usual.lowest_passing(lowest, needed).unwrap_or(lowest);
     let mut all = Search { ensemble: &ensemble, members: ensemble.members.len(), grain, tried: 0 };
     let mut firm = found;
     if all.members > 1 {
+        let top = all.passing_from(peak(&free).max(found))?;
         if !all.passes(found) {
-            firm = all.bisect(found, top(&free));
+            firm = all.bisect(found, top);
         }
-        firm = all.close_gaps(firm, top(&free));
+        firm = all.close_gaps(firm, top);
     }
     let under = ensemble.run(Some(bytes), ensemble.members[0]);
     let peak_reserved = under.stats.reserved.peak;
@@ -153,6 +158,13 @@ impl Search<'_> {
     fn passes(&mut self, limit: u64) -> bool {
         self.tried += 1;
         self.is_passed(limit)
+    }
+
+    /// A limit from `peak` on that passes: that of what is reserved without a limit, unless expandable segments are
+    /// checked for more than they then map.
+    fn passing_from(&mut self, peak: u64) -> Option<u64> {
+        let slack = (0..SLACKS).map(|k| if k == 0 { 0 } else { PAGE << (k - 1) });
+        slack.map(|s| peak.saturating_add(s)).find(|&limit| self.passes(limit))
     }
 
     /// The smallest limit above `fails` up to `passes` that passes, by bisection.
