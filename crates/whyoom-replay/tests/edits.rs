@@ -111,3 +111,24 @@ fn the_search_finds_what_reserves_least() {
     assert_eq!(tuned.default.text, "");
     assert_eq!(tuned.failed, 0, "without a limit nothing fails");
 }
+
+#[test]
+fn a_failing_request_keeps_its_ordinal_in_the_recording() {
+    let mut p = program();
+    p.request_events = vec![0, 10, 30];
+    let edited = Drop(Group::of_allocations(&p, &[1])).apply(&p);
+    let scenario = Scenario {
+        model: Model::default(),
+        settings: &Settings::default(),
+        limit: Some(MIB),
+        limit_kind: LimitKind::Fraction,
+        start: Start::Cold,
+        placement: Placement::USUAL,
+        until: Until::End,
+    };
+    let failure = simulate(&edited, &scenario).first_failure.expect("nothing fits in a MiB");
+    assert_eq!((failure.event, failure.malloc), (0, 0));
+    let later = Drop(Group::of_allocations(&p, &[0, 1])).apply(&p);
+    let failure = simulate(&later, &scenario).first_failure.expect("nothing fits in a MiB");
+    assert_eq!((failure.event, failure.malloc), (30, 2), "the third request when recorded");
+}

@@ -5,6 +5,7 @@
 mod accuracy;
 mod cli;
 mod pages;
+mod readme;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -77,6 +78,7 @@ fn generated(root: &Path) -> Result<Files> {
     pages::add(root, &mut files)?;
     settings::add(&mut files);
     accuracy::add(root, &mut files)?;
+    readme::add(root, &mut files)?;
     Ok(files)
 }
 

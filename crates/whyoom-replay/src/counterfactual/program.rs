@@ -46,6 +46,8 @@ pub struct Program {
     pub requests: Vec<ProgramRequest>,
     /// Requests that failed when recorded.
     pub failed: Vec<ProgramRequest>,
+    /// Event of each request of the recording, ascending; edits leave it as it is, so that a request keeps its ordinal.
+    pub request_events: Vec<u32>,
     /// Allocations older than the trace, by address.
     pub initial: Vec<u32>,
     /// The layout at the start of a trace without beginning, for [`crate::Start::Warm`].
@@ -69,6 +71,21 @@ impl Program {
     pub(crate) fn push(&mut self, op: Op, event: usize) {
         self.ops.push(op);
         self.op_event.push(event as u32);
+    }
+
+    /// Ordinal in the recording of the request of `event`; `ordinal` where the program has no recording.
+    pub(crate) fn recorded_ordinal(&self, event: u32, ordinal: u64) -> u64 {
+        if self.request_events.is_empty() {
+            return ordinal;
+        }
+        self.request_events.partition_point(|&e| e < event) as u64
+    }
+
+    /// Notes where the requests of the recording are.
+    pub(crate) fn note_requests(&mut self) {
+        let steps = self.ops.iter().zip(&self.op_event);
+        let requests = steps.filter(|(op, _)| matches!(op, Op::Malloc(_) | Op::Failed(_)));
+        self.request_events = requests.map(|(_, event)| *event).collect();
     }
 
     /// Fills the facts that the driver's address habit depends on.

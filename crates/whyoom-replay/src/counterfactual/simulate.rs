@@ -59,7 +59,7 @@ pub struct Scenario<'s> {
 pub struct FailedRequest {
     /// Event of the recorded request.
     pub event: u32,
-    /// Its ordinal.
+    /// Its ordinal in the recording, whatever was left out or added before it.
     pub malloc: u64,
     /// Bytes asked for.
     pub request_bytes: u64,
@@ -195,7 +195,8 @@ impl<'a> Simulation<'a> {
     fn fail(&mut self, event: u32, request_bytes: u64) {
         self.outcome.failures += 1;
         if self.outcome.first_failure.is_none() {
-            self.outcome.first_failure = Some(FailedRequest { event, malloc: self.ordinal, request_bytes });
+            let malloc = self.program.recorded_ordinal(event, self.ordinal);
+            self.outcome.first_failure = Some(FailedRequest { event, malloc, request_bytes });
             self.outcome.stats = *self.allocator.stats();
         }
     }

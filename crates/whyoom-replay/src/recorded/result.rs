@@ -20,6 +20,7 @@ impl Run<'_> {
             self.out.final_state = Some(self.compare_final_state());
         }
         self.out.program.note_landmarks();
+        self.out.program.note_requests();
         self.out
     }
 
