@@ -137,8 +137,10 @@ fn batch(ledger: &Ledger<'_>, program: &Program, kinds: &Kinds) -> Group {
         // Data that was put on the device before the first forward and outlives the step is no batch.
         let is_prepared = a.alloc_event < first_forward && (a.free_event == NONE || a.free_event > first_end);
         let is_old = a.alloc_event == NONE;
-        matches!(kinds.of(id), Kind::Activation | Kind::Other)
-            && !(is_old || is_made_for_good || is_prepared || is_of_weights(kinds, ledger.shapes.of(a.stack), a.bytes))
+        let grows = matches!(kinds.of(id), Kind::Activation | Kind::Input | Kind::Temporary);
+        grows
+            && !(is_old || is_made_for_good || is_prepared)
+            && !is_of_weights(kinds, ledger.shapes.of(a.stack), a.bytes)
     };
     let events = events_of_failed(program);
     let failed_scales = |i: u32| {

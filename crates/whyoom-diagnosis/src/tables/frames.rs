@@ -89,6 +89,11 @@ pub(crate) struct Shape {
     pub(crate) in_optimizer: bool,
     /// Inside the conversion of a module's parameters and buffers (`Module._apply`), or its construction.
     pub(crate) in_module_setup: bool,
+    /// A copy of a parameter or a tensor is made by `copy.deepcopy`.
+    pub(crate) is_copy: bool,
+    /// Inside the construction of a wrapper that keeps gradients in buckets of its own
+    /// (`DistributedDataParallel.__init__`).
+    pub(crate) in_buckets: bool,
     /// Below the call one function calls itself: a structure is walked (`copy.deepcopy`, `Module._apply`), and the
     /// same stack comes again for each of its elements.
     pub(crate) is_walk: bool,
@@ -105,6 +110,8 @@ impl Shape {
         in_module: false,
         in_optimizer: false,
         in_module_setup: false,
+        is_copy: false,
+        in_buckets: false,
         is_walk: false,
         in_autograd: false,
     };
@@ -126,6 +133,8 @@ struct FrameFacts {
     owner: Owner,
     is_optimizer: bool,
     is_setup: bool,
+    is_copy: bool,
+    is_buckets: bool,
     is_autograd: bool,
     is_outermost: bool,
     is_forward: bool,
@@ -138,6 +147,8 @@ fn frame_facts(file: &str, function: &str) -> FrameFacts {
     FrameFacts {
         owner,
         is_optimizer: is_torch && slashed.contains("optim") && function == "step",
+        is_copy: function == "__deepcopy__" || (owner == Owner::Stdlib && function == "deepcopy"),
+        is_buckets: is_torch && slashed.ends_with("torch/nn/parallel/distributed.py") && function == "__init__",
         is_setup: is_torch && (function == "_apply" || function == "__init__") && slashed.contains("torch/nn/"),
         is_autograd: is_torch
             && (slashed.ends_with("torch/utils/checkpoint.py") || slashed.contains("torch/autograd/")),
@@ -173,6 +184,8 @@ impl Shapes {
             shape.in_module |= facts.is_forward;
             shape.in_optimizer |= facts.is_optimizer;
             shape.in_module_setup |= facts.is_setup && !shape.in_module;
+            shape.is_copy |= facts.is_copy;
+            shape.in_buckets |= facts.is_buckets;
             match facts.owner {
                 Owner::ModuleCall => shape.in_module = true,
                 Owner::User | Owner::Library => {
@@ -211,12 +224,18 @@ impl Shapes {
     }
 }
 
+/// Callers that are looked at for the same function: those that walk structures come again after a few.
+const FAR: u32 = 32;
+
 /// Whether the function of `node` is also among its callers up to the node `call`.
 fn calls_itself(stacks: &StackTable, node: StackId, call: StackId) -> bool {
     let name = |id: StackId| stacks.frames(id).next().map(|(_, frame)| (frame.function, frame.file));
     let own = name(node);
     let mut at = node;
-    while let Some(parent) = stacks.parent(at).filter(|p| p.0 < at.0 && *p != call && *p != StackId::EMPTY) {
+    for _ in 0..FAR {
+        let Some(parent) = stacks.parent(at).filter(|p| p.0 < at.0 && *p != call && *p != StackId::EMPTY) else {
+            break;
+        };
         if name(parent) == own {
             return true;
         }
