@@ -15,7 +15,7 @@ const PAGE: u64 = 2 << 20;
 pub(crate) fn of(case: &Case<'_>) -> BoundReport {
     let needed_at_failures = case.recorded.failures.iter().map(|f| f.active.saturating_add(f.request_bytes)).max();
     let needed = case.peak_active().max(needed_at_failures.unwrap_or(0));
-    let compact = needed.saturating_add(PAGE - 1) / PAGE * PAGE;
+    let compact = in_pages(needed);
     let decisive = match &case.failing {
         Some(failing) => failing.needed(),
         // Without a failure only a limit that was given can be exceeded.
@@ -31,14 +31,20 @@ pub(crate) fn of(case: &Case<'_>) -> BoundReport {
     }
 }
 
-/// The replay of `settings` whose smallest limit is sought. A limit is taken for a smaller card or a fraction alike.
+/// `bytes` in whole pages.
+pub(crate) fn in_pages(bytes: u64) -> u64 {
+    bytes.saturating_add(PAGE - 1) / PAGE * PAGE
+}
+
+/// The replay of `settings` whose smallest limit is sought. The limit is that of a card,
+/// where every page counts; a cap of the same size lets the same pass.
 pub(crate) fn trial<'c>(case: &Case<'c>, model: Model, settings: &Settings) -> Trial<'c> {
     Trial {
         program: &case.recorded.program,
         model,
         settings: effective(case, settings),
         limit: None,
-        limit_kind: LimitKind::Fraction,
+        limit_kind: LimitKind::Card,
         // Under a limit an empty allocator is nearest the truth.
         start: Start::Cold,
         until: until(case),

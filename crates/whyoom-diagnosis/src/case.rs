@@ -87,7 +87,7 @@ impl<'a> Case<'a> {
                 state,
                 step: ledger.steps.of(event),
                 count: recorded.failures.len() as u64,
-                went_on: ledger.asks_after(event),
+                went_on: ledger.trace.asks_after(event),
             }
         });
         let growth = match &failing {

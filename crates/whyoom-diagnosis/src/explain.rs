@@ -12,8 +12,10 @@ use whyoom_snapshot::{Snapshot, Warning};
 /// What the allocator may reserve, where the caller says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitChoice {
-    /// This many bytes.
+    /// This many bytes, as a memory fraction caps them.
     Bytes(u64),
+    /// This many bytes, as a card has them: no fraction is set, and every page counts.
+    Card(u64),
     /// Unlimited.
     None,
 }

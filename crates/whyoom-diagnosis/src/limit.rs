@@ -28,6 +28,9 @@ impl Limit {
         };
         match given {
             Some(LimitChoice::Bytes(bytes)) => Self { low: Some(bytes), high: Some(bytes), source: "argument", kind },
+            Some(LimitChoice::Card(bytes)) => {
+                Self { low: Some(bytes), high: Some(bytes), source: "argument", kind: LimitKind::Card }
+            }
             Some(LimitChoice::None) => Self { source: "argument", ..unknown },
             None => inferred.and_then(|i| Self::inferred(&i, kind)).unwrap_or(unknown),
         }
@@ -38,7 +41,7 @@ impl Limit {
     pub(crate) fn in_effect(inferred: LimitInterval, given: Option<LimitChoice>) -> Self {
         let own = Self::new(Some(inferred), None);
         let is_possible = match (given, own.low, own.high) {
-            (Some(LimitChoice::Bytes(bytes)), low, high) => {
+            (Some(LimitChoice::Bytes(bytes) | LimitChoice::Card(bytes)), low, high) => {
                 low.is_none_or(|l| bytes >= l) && high.is_none_or(|h| bytes <= h)
             }
             (Some(LimitChoice::None), _, high) => high.is_none(),

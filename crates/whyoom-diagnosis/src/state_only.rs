@@ -78,7 +78,9 @@ pub(crate) fn explain(
     };
     let limit = Limit::new(None, options.limit);
     let bytes_to_free = match options.limit {
-        Some(LimitChoice::Bytes(limit)) => (live.saturating_add(pending)).saturating_sub(limit),
+        Some(LimitChoice::Bytes(limit) | LimitChoice::Card(limit)) => {
+            (live.saturating_add(pending)).saturating_sub(limit)
+        }
         _ => 0,
     };
     DeviceReport {

@@ -21,6 +21,7 @@ fn main() {
         collects: limit.is_some(),
         start: Start::Cold,
         until: Until::FirstFailure,
+        oldest: Release::DEFAULT,
         most: args.get(3).and_then(|l| l.parse().ok()).unwrap_or(240),
     });
     println!(

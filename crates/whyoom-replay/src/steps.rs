@@ -42,6 +42,17 @@ const ROUNDS: usize = 4;
 impl Steps {
     /// Finds the steps of `trace`; `basis` is that of its file. Time is linear in its events and marks.
     pub fn find(trace: &Trace<'_>, basis: &StepBasis) -> Self {
+        let mut steps = Self::begun(trace, basis);
+        let last_failure = trace.device.events.action.iter().rposition(|a| *a == Action::Oom).map(|i| i as u32);
+        // A step that a failure ended is not completed, though the optimizer's mark closes all the same.
+        if let Some(step) = last_failure.filter(|&f| !trace.asks_after(f)).and_then(|f| steps.of(f)) {
+            steps.completed = steps.completed.min(step.saturating_sub(steps.first));
+        }
+        steps
+    }
+
+    /// The steps, those that a failure ended counted as completed.
+    fn begun(trace: &Trace<'_>, basis: &StepBasis) -> Self {
         let shapes = &basis.shapes;
         let events = &trace.device.events;
         let marks = basis.marks(trace.snapshot, trace.device.index);
@@ -132,7 +143,7 @@ impl Steps {
         candidates.iter().take(8).find_map(|&(_, n)| rounds(events, &visits, &counts, n))
     }
 
-    /// Completed steps in the trace.
+    /// Completed steps in the trace; one that the last failing request ended is none.
     pub fn completed(&self) -> u64 {
         self.completed
     }

@@ -217,6 +217,12 @@ impl<'a> Trace<'a> {
                 && self.allocation_of[i + 1] == self.allocation_of[i])
     }
 
+    /// Whether the program allocated anything after `event`: it caught the failure there.
+    pub fn asks_after(&self, event: u32) -> bool {
+        let actions = &self.device.events.action;
+        actions.get(event as usize + 1..).is_some_and(|after| after.contains(&Action::Alloc))
+    }
+
     /// Pool named by event `i`, if the trace names pools.
     pub fn pool_of(&self, i: usize) -> PoolRef {
         self.device.events.pool_of(i)

@@ -101,6 +101,7 @@ fn the_search_finds_what_reserves_least() {
         collects: false,
         start: Start::Cold,
         until: Until::FirstFailure,
+        oldest: Model::default().release,
         most: 120,
     };
     let tuned = tune(&question);

@@ -33,6 +33,8 @@ pub struct DeviceReplay {
     pub device: u32,
     /// Whether the recording was checked or another world was tried.
     pub mode: ReplayMode,
+    /// What came of it.
+    pub status: ReplayState,
     /// The settings string replayed; empty = PyTorch's defaults, `null` = the file does not state one.
     pub settings: Option<String>,
     /// What was changed in the program, a phrase each: calls added, allocations left out or scaled, another optimizer.
@@ -65,6 +67,9 @@ pub struct DeviceReplay {
     pub peak: ReplayPeak,
     /// Peak reserved over the ensemble of placements, lowest and highest.
     pub peak_reserved_range: (u64, u64),
+    /// Whether it passes although more is reserved than the limit: a cap is compared with the size asked for, before
+    /// whole pages are mapped; a card has no such room.
+    pub exceeds_limit: bool,
     /// Whether address ties among equal free blocks change a figure.
     pub tie_sensitive: bool,
     /// Whether completion times on other streams change a figure.
@@ -129,6 +134,22 @@ pub enum ReplayMode {
     Recorded,
     /// The same requests under other settings, another limit or with calls injected.
     Counterfactual,
+}
+
+/// What came of a replay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayState {
+    /// The recording is reproduced in every event and block.
+    Exact,
+    /// It is not.
+    Diverged,
+    /// Another world, on a recording that is reproduced exactly.
+    Simulated,
+    /// Another world, on a recording that the model does not reproduce.
+    NotVerified,
+    /// There is no trace, or the allocator is not modelled: no figure here says how it would go.
+    NotPossible,
 }
 
 /// A request that failed in a replay.

@@ -142,7 +142,7 @@ pub(crate) struct InputArgs {
 impl InputArgs {
     /// The limit given, by size or by card.
     pub(crate) fn limit(&self) -> Option<LimitArg> {
-        self.limit.or_else(|| self.card.map(|card| LimitArg::Bytes(card.usable())))
+        self.limit.or_else(|| self.card.map(|card| LimitArg::Card(card.usable())))
     }
 }
 
@@ -232,8 +232,10 @@ impl FromStr for TorchArg {
 /// `--limit` values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LimitArg {
-    /// So many bytes.
+    /// So many bytes, as a cap.
     Bytes(u64),
+    /// So many bytes, as a card.
+    Card(u64),
     /// No limit.
     None,
 }
@@ -241,7 +243,17 @@ pub(crate) enum LimitArg {
 impl FromStr for LimitArg {
     type Err = crate::SizeError;
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text.trim().eq_ignore_ascii_case("none") { Ok(Self::None) } else { parse_size(text).map(Self::Bytes) }
+        const SMALLEST_SEGMENT: u64 = 2 << 20;
+        let text = text.trim();
+        if text.eq_ignore_ascii_case("none") {
+            return Ok(Self::None);
+        }
+        let bytes = parse_size(text)?;
+        // A unit shows that it is meant.
+        if bytes < SMALLEST_SEGMENT && text.bytes().all(|b| b.is_ascii_digit()) {
+            return Err(crate::SizeError::TooSmall(text.to_owned()));
+        }
+        Ok(Self::Bytes(bytes))
     }
 }
 

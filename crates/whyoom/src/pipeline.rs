@@ -241,6 +241,7 @@ pub(crate) fn options(args: &InputArgs) -> ExplainOptions {
     ExplainOptions {
         limit: args.limit().map(|limit| match limit {
             LimitArg::Bytes(bytes) => LimitChoice::Bytes(bytes),
+            LimitArg::Card(bytes) => LimitChoice::Card(bytes),
             LimitArg::None => LimitChoice::None,
         }),
         torch: args.torch.map(TorchArg::modelled),

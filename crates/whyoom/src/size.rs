@@ -16,6 +16,8 @@ pub enum SizeError {
     Unit(String, Option<String>),
     /// Nothing fits in nothing.
     Zero,
+    /// Fewer bytes than any segment has; most likely the unit is missing.
+    TooSmall(String),
     /// More than 64 bits of bytes.
     TooLarge,
 }
@@ -31,6 +33,12 @@ impl fmt::Display for SizeError {
                 write!(f, "`{unit}` is no unit; use KiB, MiB, GiB or TiB, as in 9GiB, or the number of bytes")
             }
             Self::Zero => write!(f, "a limit of nothing fits nothing; write a size like 9GiB, or none for no limit"),
+            Self::TooSmall(number) => {
+                write!(
+                    f,
+                    "`{number}` is that many bytes, less than the smallest segment; is {number}GiB or {number}MiB meant?"
+                )
+            }
             Self::TooLarge => write!(f, "that is more than 16 million TiB; write a size like 9GiB"),
         }
     }

@@ -1,12 +1,13 @@
 //! Environment remedies: a larger card, or a higher cap.
 //!
 //! # What it tries
-//! The smallest limit under which the recorded settings pass, found by bisection, where the limit of the recording
+//! The limit that was asked about, all else as it was. The smallest limit under which the recorded settings pass, found by bisection, where the limit of the recording
 //! is too small. Freeing what other processes hold comes to the same.
 //!
 //! # Basis
 //! Exact replay at that limit. Where larger limits fail again, the note says so.
 
+use super::Proposal;
 use crate::case::Case;
 use crate::explanation::{Remedy, RemedyOutcome};
 use crate::words;
@@ -14,6 +15,23 @@ use whyoom_replay::FitsFrom;
 
 /// The grain of limits that are tried (`kSmallBuffer`, all releases).
 const PAGE: u64 = 2 << 20;
+
+/// The recorded program and settings under a limit that was asked about and was not that of the recording.
+pub(super) fn propose(case: &Case<'_>) -> Option<Proposal> {
+    let asked = case.limit.low.filter(|_| case.limit.source == "argument")?;
+    if case.in_effect.source == "argument" && case.failing.is_some() {
+        return None;
+    }
+    Some(Proposal {
+        id: "environment/unchanged".to_owned(),
+        kind: "environment",
+        apply: format!("nothing else than a limit of {}", words::bytes(asked)),
+        settings: case.in_force.settings.clone(),
+        program: None,
+        basis: "exact_replay",
+        note: None,
+    })
+}
 
 /// The remedy that `fits` of the recorded settings comes to.
 pub(super) fn remedy(case: &Case<'_>, fits: &FitsFrom) -> Option<Remedy> {

@@ -41,6 +41,14 @@ pub(crate) struct Proposal {
 /// replay costs a good part of the time that reading the file does.
 const SHORT: usize = 400_000;
 
+/// The recorded settings, replayed as the remedies are.
+struct Control {
+    /// From an empty allocator they get past the request that failed when recorded.
+    passes: bool,
+    /// Lowest and highest peak reserved over the placements, where nothing failed.
+    peaks: Option<(u64, u64)>,
+}
+
 /// What several families look at.
 struct Facts {
     kinds: Kinds,
@@ -133,6 +141,7 @@ pub(crate) fn try_them(case: &Case<'_>, model: Model) -> Tried {
     proposals.extend(call::propose(case, &facts));
     proposals.extend(code::propose(case, &facts));
     proposals.extend(workload::propose(case, &facts));
+    proposals.extend(environment::propose(case));
     let until = until(case);
     let trials: Vec<Trial<'_>> = proposals
         .iter()
@@ -146,13 +155,14 @@ pub(crate) fn try_them(case: &Case<'_>, model: Model) -> Tried {
             until,
         })
         .collect();
-    let control_passes = runs::control_passes(case, model, until);
+    let control = Control { passes: runs::control_passes(case, model, until), peaks: runs::control_peaks(case, model) };
     let tried = runs::run(case, &trials);
+    let firm = runs::firm_headroom(case, &trials, &tried);
     let at_high_end = runs::at_high_end(case, &trials, &tried);
     let mut ranked: Vec<(outcome::Rank, usize, Remedy)> = Vec::with_capacity(proposals.len());
     for (i, ((proposal, tried), high)) in proposals.into_iter().zip(&tried).zip(at_high_end).enumerate() {
-        let remedy = outcome::remedy(case, proposal, tried, high, control_passes);
-        ranked.push((outcome::rank(&remedy), i, remedy));
+        let remedy = outcome::remedy(case, proposal, tried, high, &control, firm[i]);
+        ranked.push((outcome::rank(&remedy, case.limit.low), i, remedy));
     }
     ranked.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     let mut remedies: Vec<Remedy> = ranked.into_iter().map(|r| r.2).collect();

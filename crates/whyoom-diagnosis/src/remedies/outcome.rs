@@ -1,6 +1,6 @@
 //! From a replay to a remedy: what may be claimed of it.
 
-use super::Proposal;
+use super::{Control, Proposal};
 use crate::case::Case;
 use crate::explanation::{FailurePoint, Remedy, RemedyOutcome};
 use crate::words;
@@ -23,7 +23,7 @@ pub(super) struct Rank {
 }
 
 /// The place of `remedy` among the others.
-pub(super) fn rank(remedy: &Remedy) -> Rank {
+pub(super) fn rank(remedy: &Remedy, limit: Option<u64>) -> Rank {
     let outcome = match remedy.outcome {
         RemedyOutcome::Passes => 0,
         RemedyOutcome::NotVerified => 1,
@@ -31,11 +31,13 @@ pub(super) fn rank(remedy: &Remedy) -> Rank {
         RemedyOutcome::Fails => 2,
         RemedyOutcome::Worse => 4,
     };
+    // Under how small a limit it passes, where that is known to be less than its peak.
+    let least_limit = limit.zip(remedy.headroom_bytes).map_or(u64::MAX, |(limit, room)| limit.saturating_sub(room));
     let worst_peak = remedy.peak_reserved_range.map_or(u64::MAX, |r| r.1);
     Rank {
         outcome,
         is_risky: outcome == 0 && remedy.headroom_bytes == Some(0),
-        less_room: if remedy.first_failure.is_some() { 0 } else { worst_peak },
+        less_room: if remedy.first_failure.is_some() { 0 } else { worst_peak.min(least_limit) },
         earlier: remedy.first_failure.map_or(0, |f| u64::MAX - f.malloc),
         retries: remedy.retries,
         length: remedy.apply.len(),
@@ -43,14 +45,17 @@ pub(super) fn rank(remedy: &Remedy) -> Rank {
 }
 
 /// What `tried` lets one say of `proposal`. `passes_at_high_end` is its peak reserved at the limit's high end, where it
-/// fails at the low end only; `control_passes` that the recorded settings pass as well in such a replay.
+/// fails at the low end only; `control` is what comes of the recorded settings in such a replay, `firm` the room that is sure although the
+/// peak leaves less.
 pub(super) fn remedy(
     case: &Case<'_>,
     proposal: Proposal,
     tried: &whyoom_replay::Tried,
     passes_at_high_end: Option<u64>,
-    control_passes: bool,
+    control: &Control,
+    firm: Option<u64>,
 ) -> Remedy {
+    let control_passes = control.passes;
     let outcome = &tried.outcome;
     let stats = &outcome.stats;
     let peak = stats.reserved.peak;
@@ -62,7 +67,7 @@ pub(super) fn remedy(
     let worst = tried.peak_reserved_range.1;
     let headroom = match (case.limit.low, outcome.first_failure) {
         (Some(_), None) if tried.failing_members > 0 => Some(0),
-        (Some(low), None) => Some(low.saturating_sub(worst)),
+        (Some(low), None) => Some(low.saturating_sub(worst).max(firm.unwrap_or(0))),
         _ => None,
     };
     let mut notes: Vec<String> = Vec::new();
@@ -107,7 +112,7 @@ pub(super) fn remedy(
         outcome: if control_passes || passes_at_high_end.is_some() {
             RemedyOutcome::NotVerified
         } else {
-            judge(case, tried, first_failure.as_ref())
+            judge(case, tried, first_failure.as_ref(), control)
         },
         scope: if case.failing.is_some() { "failing_request" } else { "whole_run" },
         basis: if proposal.basis == "exact_replay" && is_estimate { "replay_estimate" } else { proposal.basis },
@@ -127,7 +132,12 @@ pub(super) fn remedy(
     }
 }
 
-fn judge(case: &Case<'_>, tried: &whyoom_replay::Tried, first_failure: Option<&FailurePoint>) -> RemedyOutcome {
+fn judge(
+    case: &Case<'_>,
+    tried: &whyoom_replay::Tried,
+    first_failure: Option<&FailurePoint>,
+    control: &Control,
+) -> RemedyOutcome {
     if !case.is_exact {
         return RemedyOutcome::NotVerified;
     }
@@ -136,11 +146,11 @@ fn judge(case: &Case<'_>, tried: &whyoom_replay::Tried, first_failure: Option<&F
     match (first_failure, recorded_failure) {
         (None, Some(_)) => RemedyOutcome::Passes,
         (None, None) => {
-            let (now, then) = (tried.outcome.stats.reserved.peak, case.peak_reserved());
-            let tolerance = then / SAME_PEAK_PARTS;
+            let (lowest, highest) = control.peaks.unwrap_or((case.peak_reserved(), case.peak_reserved()));
+            let (low, high) = tried.peak_reserved_range;
             match () {
-                () if now + tolerance < then => RemedyOutcome::Passes,
-                () if now > then + tolerance => RemedyOutcome::Worse,
+                () if high + lowest / SAME_PEAK_PARTS < lowest => RemedyOutcome::Passes,
+                () if low > highest + highest / SAME_PEAK_PARTS => RemedyOutcome::Worse,
                 () => RemedyOutcome::NoChange,
             }
         }

@@ -105,6 +105,61 @@ pub(super) fn control_passes(case: &Case<'_>, model: Model, until: Until) -> boo
     simulate(&case.recorded.program, &scenario).first_failure.is_none()
 }
 
+/// Lowest and highest peak reserved of the recorded settings over the placements, the recorded one included: what lies in
+/// between tells nothing. `None` where a request failed, or the program is long.
+pub(super) fn control_peaks(case: &Case<'_>, model: Model) -> Option<(u64, u64)> {
+    let program = &case.recorded.program;
+    if case.failing.is_some() || case.would_fail.is_some() || !case.is_exact {
+        return None;
+    }
+    let recorded = case.peak_reserved();
+    if program.ops.len() * Placement::ENSEMBLE.len() > BEST_STEPS {
+        return Some((recorded, recorded));
+    }
+    let settings = super::effective(case, &case.in_force.settings);
+    let start = super::start(case, &settings);
+    let trial = Trial {
+        program,
+        model,
+        settings,
+        limit: case.limit.low,
+        limit_kind: case.limit.kind,
+        start,
+        until: Until::FirstFailure,
+    };
+    let tried = try_all(&[trial]).pop()?;
+    let (low, high) = tried.peak_reserved_range;
+    Some((low.min(recorded), high.max(recorded)))
+}
+
+/// Parts of the limit, in hundredths, under which what leaves little room is tried again.
+const TIGHTER: [u64; 2] = [95, 90];
+/// What leaves less than a part of this many of the limit leaves little.
+const LITTLE: u64 = 20;
+
+/// Room that each trial has for certain, where its peak leaves little: what is reserved may be cache that it would give
+/// back. The rest of the limit under which it passes still, in the usual placement.
+pub(super) fn firm_headroom(case: &Case<'_>, trials: &[Trial<'_>], tried: &[Tried]) -> Vec<Option<u64>> {
+    let Some(limit) = case.limit.low else { return vec![None; trials.len()] };
+    let steps: usize = trials.iter().map(|t| t.program.ops.len()).sum();
+    let is_short = steps <= ALL_STEPS;
+    trials
+        .par_iter()
+        .zip(tried)
+        .map(|(trial, tried)| {
+            let left = limit.saturating_sub(tried.peak_reserved_range.1);
+            if !is_short || tried.failing_members > 0 || left >= limit / LITTLE {
+                return None;
+            }
+            let passes = |part: u64| {
+                let tighter = limit / 100 * part;
+                simulate(trial.program, &scenario(trial, Some(tighter))).first_failure.is_none()
+            };
+            TIGHTER.iter().take_while(|part| passes(**part)).last().map(|part| limit - limit / 100 * part)
+        })
+        .collect()
+}
+
 /// Peak reserved at the limit's high end, of what fails at its low end.
 pub(super) fn at_high_end(case: &Case<'_>, trials: &[Trial<'_>], tried: &[Tried]) -> Vec<Option<u64>> {
     let high = match (case.limit.low, case.limit.high) {

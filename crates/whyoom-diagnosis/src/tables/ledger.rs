@@ -75,25 +75,9 @@ impl<'a> Ledger<'a> {
             last_alloc: None,
             completed: 0,
         };
-        let last_failure = recorded.failures.last().map(|f| f.event as u32);
-        this.completed = this.completed_steps(last_failure);
+        this.completed = this.steps.completed();
         this.follow();
         this
-    }
-
-    fn completed_steps(&self, last_failure: Option<u32>) -> u64 {
-        let completed = self.steps.completed();
-        let Some(failure) = last_failure.filter(|&f| !self.asks_after(f)) else { return completed };
-        match self.steps.of(failure) {
-            Some(step) => completed.min(step.saturating_sub(self.steps.first())),
-            None => completed,
-        }
-    }
-
-    /// Whether the program allocated anything after `event`: it caught the failure there.
-    pub(crate) fn asks_after(&self, event: u32) -> bool {
-        let actions = &self.trace.device.events.action;
-        actions.get(event as usize + 1..).is_some_and(|after| after.contains(&Action::Alloc))
     }
 
     fn follow(&mut self) {

@@ -2,6 +2,7 @@
 
 use super::{BatchScale, Bounds, Candidate, DeviceTuning, FirstOom, Peak, incompatible};
 use crate::case::Case;
+use crate::causes::leak;
 use crate::groups::{self, GroupName};
 use crate::remedies::{effective, start, until};
 use crate::tables::kinds::Kinds;
@@ -11,7 +12,7 @@ use crate::{ExplainOptions, bound, device, in_force};
 use whyoom_allocator::{Backend, Model, Release, Settings, settings::variables};
 use whyoom_replay::edits::{Edit, Group, Scale};
 use whyoom_replay::{
-    Members, Placement, RecordedOptions, Scenario, Start, Steps, Trace, TuneQuestion, replay_recorded, simulate,
+    Members, Placement, RecordedOptions, Scenario, Start, Trace, TuneQuestion, replay_recorded, simulate,
     smallest_limit,
 };
 use whyoom_snapshot::Device;
@@ -43,11 +44,12 @@ pub(super) fn tune(input: usize, shared: &Shared<'_>, device: &Device, options: 
     let case = Case::new(Ledger::new(&trace, &recorded, shared), &recorded, &in_force, options.limit, is_exact);
     let program = &recorded.program;
     report.is_exact = is_exact;
-    report.steps = case.ledger.steps.completed();
+    report.steps = case.ledger.completed;
     report.limit = case.limit.report();
     report.scope = if case.failing.is_some() { "failing_request" } else { "whole_run" };
-    if program.ops.is_empty() {
-        report.note = Some("The trace cannot be followed, so no settings were tried.".to_owned());
+    // Where the model reproduces nothing, what it says of other settings is noise.
+    if program.ops.is_empty() || (!is_exact && recorded.matched == 0) {
+        report.note = Some("The model cannot follow this trace, so no settings were tried.".to_owned());
         return report;
     }
     let question = TuneQuestion {
@@ -59,10 +61,11 @@ pub(super) fn tune(input: usize, shared: &Shared<'_>, device: &Device, options: 
         collects: case.limit.collects(),
         start: start(&case, &Settings::default()),
         until: until(&case),
+        oldest: oldest(options, shared, release),
         most: (STEPS / program.ops.len()).clamp(CANDIDATES.0, CANDIDATES.1),
     };
     let tuned = whyoom_replay::tune(&question);
-    let row = |c: &whyoom_replay::Candidate| candidate(c, &case.ledger.steps, release);
+    let row = |c: &whyoom_replay::Candidate| candidate(c, &case, release);
     report.candidates_tried = tuned.tried as u64;
     report.candidates_completed = (tuned.tried - tuned.given_up) as u64;
     report.candidates_failed = tuned.failed as u64;
@@ -77,6 +80,12 @@ pub(super) fn tune(input: usize, shared: &Shared<'_>, device: &Device, options: 
     }
     report.note = note(&case, is_exact);
     report
+}
+
+/// The oldest release that the file can be of, unless one was asked for.
+fn oldest(options: &ExplainOptions, shared: &Shared<'_>, release: Release) -> Release {
+    let at_least = shared.snapshot.torch.at_least.as_deref().and_then(|t| t.parse::<Release>().ok());
+    at_least.filter(|first| options.torch.is_none() && *first < release).unwrap_or(release)
 }
 
 fn blank(input: usize, device: &Device, release: Release) -> DeviceTuning {
@@ -109,23 +118,32 @@ fn note(case: &Case<'_>, is_exact: bool) -> Option<String> {
     if !case.recorded.started_empty {
         notes.push("The trace has no beginning, so the figures are estimates.");
     }
+    if case.growth.as_ref().is_some_and(|g| leak::is_material(case, g)) {
+        notes.push("Memory accumulates in this run: settings only delay its end. `whyoom` on this file says where.");
+    }
     if case.failing.is_some_and(|f| f.count > 1) {
         notes.push("The program caught failures and went on otherwise than it would have done without them.");
     }
     (!notes.is_empty()).then(|| notes.join(" "))
 }
 
-fn candidate(c: &whyoom_replay::Candidate, steps: &Steps, release: Release) -> Candidate {
+fn candidate(c: &whyoom_replay::Candidate, case: &Case<'_>, release: Release) -> Candidate {
+    let (steps, completed) = (&case.ledger.steps, case.ledger.completed);
     let (outcome, stats) = (&c.tried.outcome, &c.tried.outcome.stats);
     let calls = stats.driver_allocations + stats.driver_frees;
     Candidate {
         settings: c.text.clone(),
         variable: variables(release).preferred(),
+        limit_bytes: case.limit.low,
+        model: release.to_string(),
+        ooms: outcome.failures,
+        hypothetical_from: outcome.hypothetical_from.map(u64::from),
         oom: outcome.first_failure.is_some(),
         first_oom: outcome.first_failure.map(|f| FirstOom {
             event: u64::from(f.event),
             malloc: f.malloc,
             step: steps.of(f.event),
+            request_bytes: f.request_bytes,
         }),
         peak: Peak {
             requested_bytes: stats.requested.peak,
@@ -142,8 +160,8 @@ fn candidate(c: &whyoom_replay::Candidate, steps: &Steps, release: Release) -> C
         maps: stats.maps,
         unmaps: stats.unmaps,
         synchronisations: stats.synchronisations,
-        driver_calls_per_step: (steps.completed() > 0).then(|| calls as f64 / steps.completed() as f64),
-        incompatible_with: incompatible(&c.settings, release),
+        driver_calls_per_step: (completed > 0).then(|| calls as f64 / completed as f64),
+        incompatible_with: incompatible(&c.settings, release, case.ledger.trace.snapshot),
     }
 }
 
@@ -162,7 +180,7 @@ fn bounds(
     Bounds {
         requested_bytes: case.recorded.stats.requested.peak.max(case.ledger.peak_requested),
         allocated_bytes: case.ledger.peak_live,
-        compact_bytes: bound::of(case).compact_bytes,
+        compact_bytes: case.failing.map_or(bound::of(case).compact_bytes, |f| bound::in_pages(f.needed())),
         active_at_best_peak_bytes: best.map(|b| b.tried.outcome.active_at_peak_reserved),
         fits_from_bytes_default: of_default.map(|f| f.bytes),
         fits_reliably_from_bytes_default: of_default.map(|f| f.reliable_bytes),

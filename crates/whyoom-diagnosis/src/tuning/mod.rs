@@ -75,6 +75,14 @@ pub struct Candidate {
     pub settings: String,
     /// The environment variable that the release reads it from.
     pub variable: &'static str,
+    /// The limit replayed; `null` = unlimited.
+    pub limit_bytes: Option<u64>,
+    /// Release whose allocator was modelled.
+    pub model: String,
+    /// Requests that failed.
+    pub ooms: u64,
+    /// Event of the first recorded failure that succeeds here: what follows is hypothetical.
+    pub hypothetical_from: Option<u64>,
     /// Whether a request failed.
     pub oom: bool,
     /// The first request that failed.
@@ -114,6 +122,8 @@ pub struct FirstOom {
     pub malloc: u64,
     /// 0-based step, if known.
     pub step: Option<u64>,
+    /// The request in bytes.
+    pub request_bytes: u64,
 }
 
 /// Maxima of a replay.

@@ -15,7 +15,7 @@ use crate::counterfactual::{
 use candidates::Candidates;
 use rayon::prelude::*;
 use std::collections::HashSet;
-use whyoom_allocator::{Model, Settings, Stats, settings::canonical};
+use whyoom_allocator::{Model, Release, Settings, Stats, settings::canonical};
 
 /// Candidates replayed again with the whole ensemble, at most.
 const FINALISTS: usize = 16;
@@ -42,6 +42,8 @@ pub struct TuneQuestion<'p> {
     pub start: Start,
     /// When to stop: [`Until::FirstFailure`] or [`Until::FirstFailureOrEvent`].
     pub until: Until,
+    /// A release that must read the best settings too: the oldest that the recording can be of.
+    pub oldest: Release,
     /// Candidates to try, at most.
     pub most: usize,
 }
@@ -132,7 +134,10 @@ pub fn tune(question: &TuneQuestion<'_>) -> Tuned {
     let given_up = all.iter().filter(|(_, _, o)| o.was_given_up).count();
     let failed = all.iter().filter(|(_, _, o)| o.first_failure.is_some()).count();
     let mut finalists: Vec<(Settings, String)> = Vec::new();
-    for (settings, text) in ranking::front(&all).into_iter().chain(ranking::simplest(&all)) {
+    for (settings, text) in ranking::front(&all, default.stats.reserved.peak.max(reference.stats.reserved.peak))
+        .into_iter()
+        .chain(ranking::simplest(&all))
+    {
         if finalists.len() < FINALISTS && !finalists.iter().any(|f| f.1 == text) {
             finalists.push((settings, text));
         }
@@ -149,8 +154,12 @@ pub fn tune(question: &TuneQuestion<'_>) -> Tuned {
     let reference = firm.pop();
     let default = firm.last().cloned();
     let (Some(reference), Some(default)) = (reference, default) else { unreachable!("both were pushed") };
-    let pareto = pareto::front(firm);
-    let best = pareto::best(&pareto);
+    // What maps more than the limit passes under a cap, which is compared with the size asked for; no card has such room.
+    firm.retain(|c| question.limit.is_none_or(|limit| c.peak_reserved() <= limit));
+    let usual = reference.peak_reserved().max(default.peak_reserved());
+    let pareto = pareto::front(firm, usual);
+    let is_read = |c: &Candidate| canonical(&c.settings, question.oldest).is_ok();
+    let best = pareto::best(&pareto, usual, is_read);
     Tuned { reference, default, pareto, best, tried: all.len(), given_up, failed }
 }
 

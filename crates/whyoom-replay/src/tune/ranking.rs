@@ -25,7 +25,7 @@ pub(super) fn ranked(all: &[Replayed]) -> Vec<Settings> {
 }
 
 /// What passes and nothing beats, least reserved first.
-pub(super) fn front(all: &[Replayed]) -> Vec<(Settings, String)> {
+pub(super) fn front(all: &[Replayed], usual: u64) -> Vec<(Settings, String)> {
     let once = all.iter().filter(|r| r.2.first_failure.is_none() && !r.2.was_given_up).map(|(settings, text, o)| {
         let peak = o.stats.reserved.peak;
         let tried = Tried {
@@ -38,7 +38,7 @@ pub(super) fn front(all: &[Replayed]) -> Vec<(Settings, String)> {
         };
         Candidate { settings: settings.clone(), text: text.clone(), tried }
     });
-    let mut front = pareto::front(once.collect());
+    let mut front = pareto::front(once.collect(), usual);
     // A long front is thinned out evenly: its ends are the least memory and the fewest calls.
     let most = FINALISTS - SIMPLEST;
     if front.len() > most {

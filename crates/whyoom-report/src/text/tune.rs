@@ -91,7 +91,7 @@ impl Page<'_> {
             doc.paragraph(2, Tone::Plain, &text);
         } else {
             doc.verbatim(&[
-                (Tone::Heading, "Use it:".into()),
+                (Tone::Heading, self.advice(best).into()),
                 (Tone::Plain, "   ".into()),
                 (Tone::Code, format!("{}={}", best.variable, best.settings)),
             ]);
@@ -101,6 +101,17 @@ impl Page<'_> {
         label(doc, "Price", &Self::price(best, default));
         if !best.incompatible_with.is_empty() {
             label(doc, "Not with", &best.incompatible_with.join("; "));
+        }
+    }
+
+    /// What to make of the best: a line to use, unless next to nothing is left under the limit or nothing is verified.
+    fn advice(&self, best: &Candidate) -> &'static str {
+        let high = best.peak_reserved_range.1;
+        let is_tight = self.device.limit.low_bytes.is_some_and(|limit| (limit - high.min(limit)) * 200 < limit);
+        match () {
+            () if !self.device.is_exact => "Not verified:",
+            () if is_tight => "A gamble:",
+            () => "Use it:",
         }
     }
 
@@ -220,10 +231,16 @@ impl Page<'_> {
             (None, None) => {}
         }
         if let Some(batch) = device.batch {
-            let up_to = if batch.is_at_least { "at least" } else { "up to" };
-            let text =
-                format!("{up_to} {} times the recorded batch passes under the limit (estimate)", plain(batch.factor));
-            label(doc, "Batch", &text);
+            let times = plain(batch.factor);
+            let text = match batch.factor.total_cmp(&1.0) {
+                std::cmp::Ordering::Equal => "no larger one passes under the limit".to_owned(),
+                std::cmp::Ordering::Less => format!("only {times} times the recorded one passes under the limit"),
+                std::cmp::Ordering::Greater if batch.is_at_least => {
+                    format!("{times} times the recorded one passes under the limit, and perhaps more")
+                }
+                std::cmp::Ordering::Greater => format!("up to {times} times the recorded one passes under the limit"),
+            };
+            label(doc, "Batch", &format!("{text} (estimate)"));
         }
     }
 }

@@ -15,7 +15,7 @@ use whyoom_replay::{
 use whyoom_report::{
     replay::{
         Costs, DeviceReplay, DivergenceReport, FailedRequest, FinalStateReport, Input, RecordedFailure, ReplayEnd,
-        ReplayMode, ReplayPeak, ReplayResult, Torch, WarningLine,
+        ReplayMode, ReplayPeak, ReplayResult, ReplayState, Torch, WarningLine,
     },
     write_replay,
 };
@@ -189,6 +189,7 @@ fn check(
         input,
         device: device.index,
         mode: ReplayMode::Recorded,
+        status: state(has_trace, recorded),
         settings: snapshot.settings.as_ref().and_then(|s| s.conf.clone()),
         changes: Vec::new(),
         basis: "exact_replay",
@@ -218,6 +219,7 @@ fn check(
         recorded_first_oom: first.map(|f| RecordedFailure { event: f.event as u64, malloc: f.malloc }),
         peak,
         peak_reserved_range: (peak.reserved_bytes, peak.reserved_bytes),
+        exceeds_limit: false,
         tie_sensitive: false,
         timing_sensitive: false,
         end: match () {
@@ -244,6 +246,7 @@ fn not_modelled(world: &World<'_>, check: DeviceReplay) -> DeviceReplay {
                 would pass under it cannot be told.";
     DeviceReplay {
         settings: world.args.settings.clone().or(check.settings),
+        status: ReplayState::NotPossible,
         matched: None,
         first_divergence: None,
         final_state: None,
@@ -281,6 +284,7 @@ fn otherwise(
     let fraction = settings.per_process_memory_fraction;
     let (limit, limit_kind) = match world.args.input.limit() {
         Some(LimitArg::Bytes(bytes)) => (Some(bytes), LimitKind::Fraction),
+        Some(LimitArg::Card(bytes)) => (Some(bytes), LimitKind::Card),
         Some(LimitArg::None) => (None, LimitKind::Fraction),
         None if recorded.limit.source == LimitSource::Card => (recorded.limit.safe(), LimitKind::Card),
         None => (recorded.limit.safe(), LimitKind::Fraction),
@@ -314,6 +318,10 @@ fn otherwise(
         ));
     }
     notes.extend(changed.notes.iter().cloned());
+    let exceeds_limit = outcome.first_failure.is_none() && limit.is_some_and(|l| tried.peak_reserved_range.1 > l);
+    if exceeds_limit {
+        notes.push("It reserves more than the limit, which a cap lets pass and a card does not.".to_owned());
+    }
     if changed.is_estimate {
         notes.push("An estimate: a program so changed may ask for other things too.".to_owned());
     }
@@ -328,6 +336,7 @@ fn otherwise(
     let recorded_costs = Costs::of(&check);
     DeviceReplay {
         mode: ReplayMode::Counterfactual,
+        status: if is_exact { ReplayState::Simulated } else { ReplayState::NotVerified },
         settings: world.args.settings.clone().or(check.settings),
         changes: changed.changes.clone(),
         basis: if changed.is_estimate || !recorded.started_empty { "replay_estimate" } else { "exact_replay" },
@@ -347,6 +356,7 @@ fn otherwise(
         }),
         peak,
         peak_reserved_range: tried.peak_reserved_range,
+        exceeds_limit,
         tie_sensitive: tried.tie_sensitive,
         timing_sensitive: tried.timing_sensitive,
         end: end(&outcome.at_end),
@@ -360,6 +370,14 @@ fn otherwise(
         hypothetical_from: outcome.hypothetical_from.map(u64::from),
         note: (!notes.is_empty()).then(|| notes.join(" ")),
         ..check
+    }
+}
+
+fn state(has_trace: bool, recorded: &Recorded) -> ReplayState {
+    match () {
+        () if !has_trace => ReplayState::NotPossible,
+        () if recorded.is_exact() => ReplayState::Exact,
+        () => ReplayState::Diverged,
     }
 }
 

@@ -72,19 +72,16 @@ pub(super) fn is_limit_asked(device: &DeviceReport) -> bool {
     device.oom.is_none() && device.limit.source == "argument" && device.limit.low_bytes.is_some()
 }
 
-/// Bytes left under the limit's low end by the least favourable placement tried.
-pub(super) fn spare(device: &DeviceReport, remedy: &Remedy) -> Option<u64> {
-    let headroom = remedy.headroom_bytes?;
-    let worst = match (device.limit.low_bytes, remedy.peak_reserved_range) {
-        (Some(limit), Some((_, high))) => limit.saturating_sub(high),
-        _ => headroom,
-    };
-    Some(headroom.min(worst))
+/// A smaller limit under which it passes too, where its peak leaves less room than that: cache fills what there is.
+pub(super) fn passes_under(device: &DeviceReport, remedy: &Remedy) -> Option<u64> {
+    let (limit, headroom) = (device.limit.low_bytes?, remedy.headroom_bytes?);
+    let (_, high) = remedy.peak_reserved_range?;
+    (headroom > limit.saturating_sub(high)).then_some(limit - headroom)
 }
 
 /// Whether less than half a percent of the limit is left: the next library update decides.
 fn is_gamble(device: &DeviceReport, remedy: &Remedy) -> bool {
-    match (spare(device, remedy), device.limit.low_bytes) {
+    match (remedy.headroom_bytes, device.limit.low_bytes) {
         (Some(spare), Some(limit)) => u128::from(spare) * 200 < u128::from(limit),
         _ => false,
     }

@@ -15,6 +15,8 @@ use crate::{
     },
 };
 
+/// Id of the recorded program under the limit that was asked about.
+const UNCHANGED: &str = "environment/unchanged";
 /// Column at which results begin, where the remedies leave room.
 const RESULT_COLUMN: usize = 38;
 
@@ -26,6 +28,7 @@ pub(super) fn remedies(doc: &mut Doc, view: &View<'_>) {
     if device.remedies.is_empty() {
         return;
     }
+    unchanged(doc, view);
     if is_quiet {
         worth_knowing(doc, view);
         return;
@@ -48,6 +51,24 @@ pub(super) fn remedies(doc: &mut Doc, view: &View<'_>) {
     }
     rest(doc, view, &shown);
     caveats(doc, view, &shown, &common);
+}
+
+/// The answer to a limit that was asked about: the recorded settings under it.
+fn unchanged(doc: &mut Doc, view: &View<'_>) {
+    let device = view.device;
+    let Some(remedy) = device.remedies.iter().find(|r| r.id == UNCHANGED) else { return };
+    let Some(limit) = device.limit.low_bytes else { return };
+    doc.blank();
+    let what = if device.oom.is_some() { "gets past this request" } else { "passes" };
+    let text = match remedy.first_failure {
+        None => format!(
+            "Under {} it {what} unchanged, with a peak of {}.",
+            view.bytes(limit),
+            view.bytes(remedy.peak_reserved_bytes.unwrap_or(0))
+        ),
+        Some(_) => format!("Under {} it fails unchanged.", view.bytes(limit)),
+    };
+    doc.paragraph(0, Tone::Plain, &text);
 }
 
 /// What a run without a fault could spare: one line, where it is much.

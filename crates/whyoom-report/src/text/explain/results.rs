@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use whyoom_diagnosis::explanation::{FailurePoint, Remedy, RemedyOutcome};
 
-use super::reading::{Reading, is_limit_asked, spare};
+use super::reading::{Reading, is_limit_asked, passes_under};
 use crate::{
     number::{count, plural},
     text::words::{View, steps_in_words},
@@ -131,7 +131,10 @@ fn peak(view: &View<'_>, remedy: &Remedy) -> Option<String> {
 
 fn peak_and_spare(view: &View<'_>, remedy: &Remedy) -> String {
     let mut text = peak(view, remedy).map(|p| format!(", peak {p}")).unwrap_or_default();
-    match (spare(view.device, remedy), remedy.peak_reserved_range, view.device.limit.low_bytes) {
+    if let Some(limit) = passes_under(view.device, remedy) {
+        return format!("{text}, and under {} too", view.bytes(limit));
+    }
+    match (remedy.headroom_bytes, remedy.peak_reserved_range, view.device.limit.low_bytes) {
         (_, Some((_, high)), Some(limit)) if high > limit => text.push_str(", not in every placement tried"),
         // Without room in some placement only; the note says in how many.
         (Some(0), _, Some(limit)) if remedy.peak_reserved_bytes.is_some_and(|p| p < limit) => {}
