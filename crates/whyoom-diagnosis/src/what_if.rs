@@ -75,6 +75,9 @@ pub fn change(trace: &Trace<'_>, recorded: &Recorded, changes: &[Change]) -> Res
     let case = Case::new(Ledger::new(trace, recorded, &shared), recorded, &in_force, None, true);
     let kinds = Kinds::new(&case.ledger);
     for change in changes {
+        if let Change::Drop(name) | Change::Scale(name, _) = change {
+            still_there(&case, &kinds, name, &changed.program)?;
+        }
         let (edit, what, note) = edit(&case, &kinds, change)?;
         changed.notes.extend(note);
         changed.program = edit.apply(&changed.program);
@@ -110,6 +113,15 @@ fn edit(case: &Case<'_>, kinds: &Kinds, change: &Change) -> Result<Worded, Nothi
             let what = format!("{} x{factor} ({count})", name_in_words(name));
             Ok((Box::new(Scale { group, factor: *factor }), what, None))
         }
+        Change::Optimizer(state) if groups::state_tensors(case, kinds) == state.count() && state.count() > 0 => {
+            Err(NothingToChange {
+                what: format!(
+                    "the recorded optimizer keeps {} for each parameter already",
+                    words::plural(state.count() as u64, "tensor", "tensors")
+                ),
+                hint: String::new(),
+            })
+        }
         Change::Optimizer(state) => {
             let swap = groups::optimizer_swap(case, kinds, *state).ok_or_else(|| NothingToChange {
                 what: "no optimizer's state was made in this trace, so none can be swapped".to_owned(),
@@ -133,7 +145,11 @@ fn empty_cache(case: &Case<'_>, when: When) -> (EmptyCache, String, &'static str
                 0 | 1 => "empty_cache() after every step".to_owned(),
                 n => format!("empty_cache() after every {n} steps"),
             };
-            (EmptyCache::after_steps(&case.ledger.steps, every), what, "no step ends in this trace")
+            let missing = match case.ledger.completed {
+                0 => "no step ends in this trace",
+                _ => "fewer steps end in this trace, or nothing is requested after them",
+            };
+            (EmptyCache::after_steps(&case.ledger.steps, every), what, missing)
         }
         When::ZeroGrad => (
             EmptyCache::after_zero_grad(case.ledger.trace),
@@ -159,12 +175,27 @@ fn group(case: &Case<'_>, kinds: &Kinds, name: &GroupName) -> Result<Group, Noth
         other => format!("no {other} can be told in this trace"),
     };
     let places = groups::places(case, 4);
-    let hint = if places.is_empty() {
+    let has_stacks = case.ledger.trace.allocations.iter().any(|a| case.ledger.shapes.of(a.stack).has_python());
+    let hint = if !has_stacks {
         "The trace has no Python stacks to tell places by.".to_owned()
+    } else if places.is_empty() {
+        String::new()
     } else {
         format!("Most bytes at the peak were made at {}.", places.join(", "))
     };
     Err(NothingToChange { what, hint })
+}
+
+/// Changes are made one after the other: what one left out another cannot change.
+fn still_there(case: &Case<'_>, kinds: &Kinds, name: &GroupName, program: &Program) -> Result<(), NothingToChange> {
+    let group = groups::select(case, kinds, name);
+    if group.is_empty() || program.ops.iter().any(|op| group.concerns(*op)) {
+        return Ok(());
+    }
+    Err(NothingToChange {
+        what: format!("{} is left out by another change already", name_in_words(name)),
+        hint: "Ask for one of the two.".to_owned(),
+    })
 }
 
 fn name_in_words(name: &GroupName) -> String {

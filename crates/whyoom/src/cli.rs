@@ -102,11 +102,12 @@ pub(crate) struct ReplayArgs {
 impl ReplayArgs {
     /// The changes asked for, in the order in which they are made.
     pub(crate) fn changes(&self) -> Vec<Change> {
+        // The optimizer first: its state is resized by what was recorded.
         let dropped = self.drop.iter().cloned().map(Change::Drop);
         let scaled = self.scale.iter().map(|s| Change::Scale(s.group.clone(), s.factor));
         let optimizer = self.optimizer.map(|o| Change::Optimizer(o.into()));
         let calls = self.empty_cache.map(Change::EmptyCache);
-        dropped.chain(scaled).chain(optimizer).chain(calls).collect()
+        optimizer.into_iter().chain(dropped).chain(scaled).chain(calls).collect()
     }
 }
 
@@ -281,11 +282,13 @@ impl FromStr for Scaling {
     fn from_str(text: &str) -> Result<Self, String> {
         /// More than any program is scaled by, and far from where sizes have no room.
         const MOST: f64 = 1000.0;
+        /// A smaller factor leaves nothing, which 0 says.
+        const LEAST: f64 = 1e-6;
         let Some((group, factor)) = text.rsplit_once('=') else {
             return Err("write a group and a factor, as activations=0.5".to_owned());
         };
         let factor = factor.trim().trim_start_matches(['x', 'X', '\u{d7}']);
-        let factor = factor.parse::<f64>().ok().filter(|f| (0.0..=MOST).contains(f));
+        let factor = factor.parse::<f64>().ok().filter(|f| *f == 0.0 || (LEAST..=MOST).contains(f));
         let factor = factor.ok_or_else(|| format!("the factor is a number from 0 to {MOST}"))?;
         Ok(Self { group: group.trim().parse()?, factor })
     }

@@ -8,7 +8,8 @@ use crate::remedies::{effective, start, until};
 use crate::tables::kinds::Kinds;
 use crate::tables::ledger::Ledger;
 use crate::tables::shared::Shared;
-use crate::{ExplainOptions, bound, device, in_force};
+use crate::tables::total;
+use crate::{ExplainOptions, bound, device, in_force, words};
 use whyoom_allocator::{Backend, Model, Release, Settings, settings::variables};
 use whyoom_replay::edits::{Edit, Group, Scale};
 use whyoom_replay::{
@@ -21,6 +22,8 @@ use whyoom_snapshot::Device;
 const STEPS: usize = 78_000_000;
 /// Candidates for the shortest and the longest programs.
 const CANDIDATES: (usize, usize) = (40, 240);
+/// What reserves less by less than one part of so many reserves the same.
+const SAME: u64 = 100;
 /// Programs of more steps get no estimate of the batch: it needs several replays of programs of their own.
 const LONG: usize = 800_000;
 
@@ -39,6 +42,10 @@ pub(super) fn tune(input: usize, shared: &Shared<'_>, device: &Device, options: 
     }
     let model = Model::for_torch(release);
     let trace = Trace::new(snapshot, device);
+    if let Some(wrong) = &trace.implausible {
+        report.note = Some(format!("{}; nothing of it was replayed.", words::capital(&wrong.to_string())));
+        return report;
+    }
     let recorded = replay_recorded(&trace, RecordedOptions { model, settings: &in_force.settings });
     let is_exact = recorded.is_exact();
     let case = Case::new(Ledger::new(&trace, &recorded, shared), &recorded, &in_force, options.limit, is_exact);
@@ -74,6 +81,9 @@ pub(super) fn tune(input: usize, shared: &Shared<'_>, device: &Device, options: 
     report.pareto = tuned.pareto.iter().map(row).collect();
     let best = tuned.best.map(|i| &tuned.pareto[i]);
     report.best = best.map(row);
+    if is_exact && case.failing.is_none() && case.limit.source != "argument" {
+        as_recorded(&mut report, &case);
+    }
     report.bounds = bounds(&case, model, &tuned.default, best);
     if let Some(best) = best {
         report.batch = batch(&case, model, &best.settings);
@@ -180,7 +190,7 @@ fn bounds(
     Bounds {
         requested_bytes: case.recorded.stats.requested.peak.max(case.ledger.peak_requested),
         allocated_bytes: case.ledger.peak_live,
-        compact_bytes: case.failing.map_or(bound::of(case).compact_bytes, |f| bound::in_pages(f.needed())),
+        compact_bytes: bound::in_pages(least(case)),
         active_at_best_peak_bytes: best.map(|b| b.tried.outcome.active_at_peak_reserved),
         fits_from_bytes_default: of_default.map(|f| f.bytes),
         fits_reliably_from_bytes_default: of_default.map(|f| f.reliable_bytes),
@@ -188,6 +198,36 @@ fn bounds(
         fits_reliably_from_bytes_best: of_best.map(|f| f.reliable_bytes),
         peak_reserved_bytes_best_under_smallest_limit: of_best.map(|f| f.peak_reserved),
     }
+}
+
+/// The peak of the recorded settings is known, and no matter of placements. Where nothing reserves less, they are best.
+fn as_recorded(report: &mut DeviceTuning, case: &Case<'_>) {
+    let peak = case.peak_reserved();
+    let Some(recorded) = &mut report.recorded else { return };
+    recorded.peak.reserved_bytes = peak;
+    recorded.peak_reserved_range = (peak, peak);
+    (recorded.tie_sensitive, recorded.timing_sensitive) = (false, false);
+    let recorded = recorded.clone();
+    let is_as_recorded = |c: &Candidate| c.settings == recorded.settings;
+    for c in report.pareto.iter_mut().chain(&mut report.default).filter(|c| is_as_recorded(c)) {
+        *c = recorded.clone();
+    }
+    report.pareto.sort_by_key(|c| c.peak_reserved_range.1);
+    if report.best.as_ref().is_none_or(|best| best.peak_reserved_range.1 + peak / SAME > peak) {
+        report.best = Some(recorded.clone());
+        if !report.pareto.iter().any(is_as_recorded) {
+            report.pareto.push(recorded);
+            report.pareto.sort_by_key(|c| c.peak_reserved_range.1);
+        }
+    }
+}
+
+/// Bytes that the program held at its peak, or would have with the request that failed: as asked for, not as rounded.
+fn least(case: &Case<'_>) -> u64 {
+    let Some(failing) = &case.failing else { return case.ledger.peak_requested };
+    let allocations = &case.ledger.trace.allocations;
+    let live = case.ledger.alive_at(failing.state.event as u32);
+    total(live.into_iter().map(|id| allocations[id as usize].bytes)).saturating_add(failing.state.request_bytes)
 }
 
 /// The largest factor for what grows with the batch, under the limit and the best settings.

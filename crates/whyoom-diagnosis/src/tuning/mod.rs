@@ -146,7 +146,8 @@ pub struct Bounds {
     pub requested_bytes: u64,
     /// Peak of the rounded bytes in the program's hands.
     pub allocated_bytes: u64,
-    /// Live bytes at their peak in whole pages (2 MiB) of their pools: no layout reserves less.
+    /// Live bytes at their peak as asked for (or with the request that failed), in whole pages of 2 MiB: no layout
+    /// reserves less.
     pub compact_bytes: u64,
     /// Live bytes when the best settings reserved most: the rest lay free in holes then.
     pub active_at_best_peak_bytes: Option<u64>,

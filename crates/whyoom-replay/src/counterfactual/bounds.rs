@@ -61,7 +61,8 @@ pub fn smallest_limit(trial: &Trial<'_>, members: Members) -> Option<FitsFrom> {
     if free[0].first_failure.is_some() {
         return None;
     }
-    let needed = free[0].stats.requested.peak / GRAIN * GRAIN;
+    // Without a limit blocks wait for other streams that a retry would not wait for, and are larger than asked for.
+    let needed = free[0].stats.requested.peak.min(free[0].stats.allocated.peak) / 2 / GRAIN * GRAIN;
     let peak = |outcomes: &[Outcome]| {
         outcomes.iter().map(|o| o.stats.reserved.peak).max().unwrap_or(0).div_ceil(GRAIN).saturating_mul(GRAIN)
     };

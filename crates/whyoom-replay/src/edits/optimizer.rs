@@ -54,6 +54,20 @@ impl Edit for OptimizerSwap {
                 new.requests.push(*parameter);
             }
         }
+        // The new state goes when the recorded one went, if it did: at the last of its frees.
+        let is_free = |op: &Op| matches!(op, Op::Free(_) | Op::Drop(_)) && self.recorded.concerns(*op);
+        let kept = program.ops.iter().filter(|op| matches!(op, Op::Malloc(_)) && self.recorded.concerns(**op)).count();
+        let freed = program.ops.iter().filter(|op| is_free(op)).count();
+        if freed == kept
+            && let Some(last) = program.ops.iter().rposition(is_free)
+        {
+            let gone = program.op_event[last];
+            let at = new.op_event.partition_point(|&e| e <= gone);
+            let frees: Vec<Op> =
+                made.iter().filter_map(|op| if let Op::Malloc(id) = op { Some(Op::Free(*id)) } else { None }).collect();
+            new.op_event.splice(at..at, std::iter::repeat_n(gone, frees.len()));
+            new.ops.splice(at..at, frees);
+        }
         new.op_event.splice(at..at, std::iter::repeat_n(event, made.len()));
         new.ops.splice(at..at, made);
         new.note_landmarks();

@@ -33,6 +33,12 @@ impl Run<'_> {
                 limit.high = Some(limit.high.map_or(capacity, |h| h.min(capacity)));
             }
         }
+        // What was reserved was allowed: behind a divergence refusals are read into what was none.
+        let is_exact = self.out.first_divergence.is_none() && self.out.matched == self.out.events;
+        if !is_exact && limit.high.is_some_and(|high| high < self.trace.peak_reserved) {
+            limit = LimitInterval::new();
+            limit.low = self.trace.peak_reserved;
+        }
         limit
     }
 

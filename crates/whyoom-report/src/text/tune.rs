@@ -202,7 +202,7 @@ impl Page<'_> {
     fn bounds(&self, doc: &mut Doc) {
         let (device, b) = (self.device, &self.device.bounds);
         let mut text =
-            format!("{} live at the peak, in whole pages: no layout reserves less", self.bytes(b.compact_bytes));
+            format!("{} are held at the peak, in whole pages: no layout reserves less", self.bytes(b.compact_bytes));
         if let (Some(best), Some(active)) = (&device.best, b.active_at_best_peak_bytes) {
             let holes = best.peak.reserved_bytes.saturating_sub(active);
             let _ = write!(

@@ -254,7 +254,6 @@ fn not_modelled(world: &World<'_>, check: DeviceReplay) -> DeviceReplay {
         first_oom: None,
         peak: ReplayPeak::default(),
         peak_reserved_range: (0, 0),
-        end: ReplayEnd::default(),
         retries: 0,
         ooms: 0,
         driver_allocations: 0,
