@@ -4,7 +4,7 @@ use crate::case::Case;
 use crate::explanation::BoundReport;
 use crate::remedies::{effective, until};
 use whyoom_allocator::{Model, Settings};
-use whyoom_replay::{LimitKind, Start, Trial};
+use whyoom_replay::{FitsFrom, LimitKind, Members, Start, Trial, smallest_limit};
 
 /// Page of small expandable segments, the finest grain in which memory is had (`kSmallBuffer`, all releases).
 const PAGE: u64 = 2 << 20;
@@ -36,9 +36,20 @@ pub(crate) fn in_pages(bytes: u64) -> u64 {
     bytes.saturating_add(PAGE - 1) / PAGE * PAGE
 }
 
+/// From how many bytes the program passes under `settings`.
+pub(crate) fn fits(case: &Case<'_>, model: Model, settings: &Settings, members: Members) -> Option<FitsFrom> {
+    let mut fits = smallest_limit(&trial(case, model, settings), members)?;
+    // The run itself fitted in what it reserved, wherever its segments lay.
+    let is_as_it_ran = *settings == case.in_force.settings && case.is_exact && case.failing.is_none();
+    if is_as_it_ran && case.recorded.failures.is_empty() {
+        fits.bytes = fits.bytes.min(in_pages(case.peak_reserved()));
+    }
+    Some(fits)
+}
+
 /// The replay of `settings` whose smallest limit is sought. The limit is that of a card,
 /// where every page counts; a cap of the same size lets the same pass.
-pub(crate) fn trial<'c>(case: &Case<'c>, model: Model, settings: &Settings) -> Trial<'c> {
+fn trial<'c>(case: &Case<'c>, model: Model, settings: &Settings) -> Trial<'c> {
     Trial {
         program: &case.recorded.program,
         model,

@@ -16,7 +16,7 @@ use crate::explanation::{Remedy, RemedyOutcome};
 use crate::tables::kinds::Kinds;
 use rayon::prelude::*;
 use whyoom_allocator::{Model, Settings, SizeRules, settings};
-use whyoom_replay::{FitsFrom, Members, Placement, Program, Scenario, Start, Trial, Until, simulate, smallest_limit};
+use whyoom_replay::{FitsFrom, Members, Placement, Program, Scenario, Start, Trial, Until, simulate};
 
 /// Something to try.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ impl Fits {
         let default = Settings::default();
         let best = remedies.iter().find(|r| r.kind == "setting" && r.outcome == RemedyOutcome::Passes);
         let best = best.and_then(|r| settings::parse(&r.apply, model.release).ok()).map(|p| p.settings);
-        let fits = |settings: &Settings| smallest_limit(&bound::trial(case, model, settings), Members::Usual);
+        let fits = |settings: &Settings| bound::fits(case, model, settings, Members::Usual);
         let mut wanted: Vec<&Settings> = vec![recorded];
         wanted.extend(Some(&default).filter(|d| *d != recorded));
         wanted.extend(best.as_ref().filter(|b| *b != recorded && **b != default));

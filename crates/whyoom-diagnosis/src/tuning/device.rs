@@ -14,7 +14,6 @@ use whyoom_allocator::{Backend, Model, Release, Settings, settings::variables};
 use whyoom_replay::edits::{Edit, Group, Scale};
 use whyoom_replay::{
     Members, Placement, RecordedOptions, Scenario, Start, Trace, TuneQuestion, replay_recorded, simulate,
-    smallest_limit,
 };
 use whyoom_snapshot::Device;
 
@@ -181,7 +180,7 @@ fn bounds(
     default: &whyoom_replay::Candidate,
     best: Option<&whyoom_replay::Candidate>,
 ) -> Bounds {
-    let fits = |settings: &Settings| smallest_limit(&bound::trial(case, model, settings), Members::All);
+    let fits = |settings: &Settings| bound::fits(case, model, settings, Members::All);
     let (of_default, of_best) = rayon::join(
         || fits(&default.settings),
         || best.filter(|b| b.settings != default.settings).map(|b| fits(&b.settings)),
