@@ -5,7 +5,9 @@ use crate::in_force::InForce;
 use crate::limit::Limit;
 use crate::remedies::Tried;
 use crate::tables::growth::{self, Growth};
+use crate::tables::kinds::Kinds;
 use crate::tables::ledger::{Ledger, Level};
+use std::sync::OnceLock;
 use whyoom_replay::{Failure, Recorded};
 
 /// The failing request that the verdict is about: the last `oom` of the trace.
@@ -69,6 +71,7 @@ pub(crate) struct Case<'a> {
     pub(crate) would_fail: Option<WouldFail>,
     /// What accumulated, if anything.
     pub(crate) growth: Option<Growth>,
+    kinds: OnceLock<Kinds>,
     /// What was tried. Empty until the remedies have run.
     pub(crate) tried: Tried,
 }
@@ -109,8 +112,14 @@ impl<'a> Case<'a> {
             failing,
             would_fail: None,
             growth,
+            kinds: OnceLock::new(),
             tried: Tried::default(),
         }
+    }
+
+    /// What each allocation is; told when it is first asked for.
+    pub(crate) fn kinds(&self) -> &Kinds {
+        self.kinds.get_or_init(|| Kinds::new(&self.ledger))
     }
 
     /// At the last request of the program (what follows is its end, where lists go out of scope), or at the end of

@@ -15,11 +15,11 @@ use std::collections::BTreeMap;
 /// Bytes per category at the peak, at the failing request and at the end.
 pub(crate) fn of(case: &Case<'_>) -> CategoriesReport {
     let end = case.ledger.trace.device.events.len() as u32;
-    let kinds = Kinds::new(&case.ledger);
+    let kinds = case.kinds();
     CategoriesReport {
-        peak: case.ledger.peak_event.map(|event| at(case, &kinds, event + 1)).unwrap_or_default(),
-        oom: case.failing.map(|f| at(case, &kinds, f.state.event as u32)),
-        end: at(case, &kinds, end),
+        peak: case.ledger.peak_event.map(|event| at(case, kinds, event + 1)).unwrap_or_default(),
+        oom: case.failing.map(|f| at(case, kinds, f.state.event as u32)),
+        end: at(case, kinds, end),
     }
 }
 

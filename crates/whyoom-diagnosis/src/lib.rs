@@ -8,6 +8,7 @@ mod case;
 mod categories;
 mod causes;
 mod device;
+pub mod diff;
 mod explain;
 pub mod explanation;
 mod groups;
@@ -23,6 +24,7 @@ pub mod tuning;
 mod what_if;
 mod words;
 
+pub use diff::diff;
 pub use explain::{ExplainOptions, InputMeta, LimitChoice, explain, impossible_sizes};
 pub use groups::{GroupName, Place};
 pub use tuning::tune;

@@ -73,12 +73,12 @@ pub fn change(trace: &Trace<'_>, recorded: &Recorded, changes: &[Change]) -> Res
     let in_force = in_force::settings(trace.snapshot, trace.device, release);
     let shared = Shared::new(trace.snapshot);
     let case = Case::new(Ledger::new(trace, recorded, &shared), recorded, &in_force, None, true);
-    let kinds = Kinds::new(&case.ledger);
+    let kinds = case.kinds();
     for change in changes {
         if let Change::Drop(name) | Change::Scale(name, _) = change {
-            still_there(&case, &kinds, name, &changed.program)?;
+            still_there(&case, kinds, name, &changed.program)?;
         }
-        let (edit, what, note) = edit(&case, &kinds, change)?;
+        let (edit, what, note) = edit(&case, kinds, change)?;
         changed.notes.extend(note);
         changed.program = edit.apply(&changed.program);
         changed.is_estimate |= !matches!(change, Change::EmptyCache(_));

@@ -20,6 +20,7 @@ Examples:
   whyoom replay --settings expandable_segments:True oom.pickle
   whyoom replay --scale batch=0.5 --card 3090 oom.pickle
   whyoom tune oom.pickle             the settings that reserve least
+  whyoom diff adamw.pickle sgd.pickle
   ssh host cat oom.pickle.xz | whyoom -
 
 A snapshot comes from torch.cuda.memory._dump_snapshot(\"oom.pickle\"), after
@@ -60,6 +61,9 @@ pub(crate) enum Verb {
     /// Searches the allocator's settings for those that reserve least
     #[command(arg_required_else_help = true, max_term_width = 80)]
     Tune(TuneArgs),
+    /// Says what changed between two recordings: optimizer, batch, version, rank
+    #[command(arg_required_else_help = true, max_term_width = 80)]
+    Diff(DiffArgs),
 }
 
 /// Arguments of `explain`.
@@ -118,6 +122,29 @@ pub(crate) struct TuneArgs {
     pub(crate) input: InputArgs,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+/// Arguments of `diff`.
+#[derive(Debug, Args)]
+pub(crate) struct DiffArgs {
+    /// Two snapshots, plain or gzip, zstd, xz: what B holds more or less than A
+    #[arg(value_names = ["A", "B"], num_args = 2, required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    /// Only this device index (may be given again, or as 0,1)
+    #[arg(long, value_name = "D", value_delimiter = ',', value_parser = device_index)]
+    pub(crate) device: Vec<u32>,
+    /// Model the allocator of this PyTorch release [default: inferred, else 2.11]
+    #[arg(long, value_name = "VERSION", value_parser = TorchArg::from_str)]
+    pub(crate) torch: Option<TorchArg>,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+impl DiffArgs {
+    /// What to read, as other verbs take it.
+    pub(crate) fn input(&self) -> InputArgs {
+        InputArgs { files: self.files.clone(), device: self.device.clone(), limit: None, card: None, torch: self.torch }
+    }
 }
 
 /// What to read, and how to take it.

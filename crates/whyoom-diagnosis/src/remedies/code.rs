@@ -37,10 +37,10 @@ fn leak_dropped(case: &Case<'_>) -> Option<Proposal> {
 }
 
 fn optimizer(case: &Case<'_>, facts: &Facts) -> Option<Proposal> {
-    if !facts.is_short || !facts.fails || groups::state_tensors(case, &facts.kinds) != StateTensors::Two.count() {
+    if !facts.is_short || !facts.fails || groups::state_tensors(case, case.kinds()) != StateTensors::Two.count() {
         return None;
     }
-    let swap = groups::optimizer_swap(case, &facts.kinds, StateTensors::One)?;
+    let swap = groups::optimizer_swap(case, case.kinds(), StateTensors::One)?;
     Some(Proposal {
         id: "code/optimizer/sgd_momentum".to_owned(),
         kind: "code",

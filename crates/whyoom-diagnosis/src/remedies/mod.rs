@@ -13,7 +13,6 @@ mod workload;
 use crate::bound;
 use crate::case::{Case, WouldFail};
 use crate::explanation::{Remedy, RemedyOutcome};
-use crate::tables::kinds::Kinds;
 use rayon::prelude::*;
 use whyoom_allocator::{Model, Settings, SizeRules, settings};
 use whyoom_replay::{FitsFrom, Members, Placement, Program, Scenario, Start, Trial, Until, simulate};
@@ -51,7 +50,6 @@ struct Control {
 
 /// What several families look at.
 struct Facts {
-    kinds: Kinds,
     /// The program is short enough for more than settings.
     is_short: bool,
     /// A request failed, or would under the limit given.
@@ -61,7 +59,7 @@ struct Facts {
 impl Facts {
     fn of(case: &Case<'_>) -> Self {
         let is_short = case.recorded.program.ops.len() <= SHORT;
-        Self { kinds: Kinds::new(&case.ledger), is_short, fails: case.failing.is_some() || case.would_fail.is_some() }
+        Self { is_short, fails: case.failing.is_some() || case.would_fail.is_some() }
     }
 }
 

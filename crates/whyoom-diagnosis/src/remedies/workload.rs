@@ -20,7 +20,7 @@ pub(super) fn propose(case: &Case<'_>, facts: &Facts) -> Vec<Proposal> {
     if !facts.is_short || !facts.fails {
         return Vec::new();
     }
-    let group = groups::select(case, &facts.kinds, &GroupName::Batch);
+    let group = groups::select(case, case.kinds(), &GroupName::Batch);
     if group.is_empty() {
         return Vec::new();
     }

@@ -139,6 +139,15 @@ impl Tally {
     }
 }
 
+impl Ledger<'_> {
+    /// The deepest line of the user outside any module's `forward` that allocation `id` was made under; that of the
+    /// run it belongs to where it has no frames of Python.
+    pub(crate) fn call_line(&self, id: u32) -> StackId {
+        let user = self.shapes.of(stack_of(self, id)).user;
+        if user == StackId::EMPTY { self.trace.allocations[id as usize].stack } else { user }
+    }
+}
+
 /// The stack of an allocation; that of the run it belongs to where it has no frames of Python.
 fn stack_of(ledger: &Ledger<'_>, id: u32) -> StackId {
     let stack = ledger.trace.allocations[id as usize].stack;

@@ -5,7 +5,6 @@ use crate::case::Case;
 use crate::causes::leak;
 use crate::groups::{self, GroupName};
 use crate::remedies::{effective, start, until};
-use crate::tables::kinds::Kinds;
 use crate::tables::ledger::Ledger;
 use crate::tables::shared::Shared;
 use crate::tables::total;
@@ -238,7 +237,7 @@ fn batch(case: &Case<'_>, model: Model, settings: &Settings) -> Option<BatchScal
     if program.ops.len() > LONG {
         return None;
     }
-    let group = groups::select(case, &Kinds::new(&case.ledger), &GroupName::Batch);
+    let group = groups::select(case, case.kinds(), &GroupName::Batch);
     if group.is_empty() {
         return None;
     }

@@ -1,11 +1,13 @@
 //! Text for a person at a terminal: what they need, in the order they need it.
 
+mod diff;
 mod doc;
 mod explain;
 mod replay;
 mod tune;
 mod words;
 
+pub use diff::write_diff;
 pub(crate) use doc::is_unsafe;
 pub use doc::{WIDTH, printable};
 pub use explain::write_explanation;

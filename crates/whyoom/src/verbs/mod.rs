@@ -1,5 +1,6 @@
 //! One module per verb: each takes its arguments and the streams, and says how it went.
 
+mod diff;
 mod explain;
 mod replay;
 mod tune;
@@ -15,5 +16,6 @@ pub(crate) fn dispatch(cli: Cli, streams: &mut Streams<'_>) -> Exit {
         Some(Verb::Explain(args)) => explain::run(&args, streams),
         Some(Verb::Replay(args)) => replay::run(&args, streams),
         Some(Verb::Tune(args)) => tune::run(&args, streams),
+        Some(Verb::Diff(args)) => diff::run(&args, streams),
     }
 }
