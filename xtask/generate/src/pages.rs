@@ -7,6 +7,17 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::Files;
+use crate::readme::session;
+
+/// An included recording whose verdict is the cause.
+const EXAMPLES: [(&str, &str); 6] = [
+    ("capacity", "lm_fixed.cap4.pickle.xz"),
+    ("fragmentation", "frag.cap1.default.pickle.xz"),
+    ("healthy", "unet_clean.b4.pickle.xz"),
+    ("leak", "ema_copies.cap.oom.pickle.xz"),
+    ("pending_free", "streams_record.exp.pickle.xz"),
+    ("spike", "various.vae_outlier.oom.pickle.xz"),
+];
 
 const CAUSES: &str = "crates/whyoom-diagnosis/src/causes";
 
@@ -25,7 +36,11 @@ pub(crate) fn add(root: &Path, files: &mut Files) -> Result<()> {
     for name in names {
         let source = fs::read_to_string(folder.join(format!("{name}.rs")))?;
         // Files of helpers have no sections, and so no page.
-        let Some((summary, page)) = page(&name, &source) else { continue };
+        let Some((summary, mut page)) = page(&name, &source) else { continue };
+        if let Some((_, file)) = EXAMPLES.iter().find(|(cause, _)| *cause == name) {
+            let session = session(root, file)?;
+            let _ = write!(page, "\n## An example\n\n```\n$ whyoom {file}\n{}\n```\n", session.trim_end());
+        }
         let _ = writeln!(index, "- [`{name}`]({name}.md): {summary}");
         files.insert(format!("docs/causes/{name}.md").into(), page.into_bytes());
     }

@@ -39,7 +39,7 @@ pub(crate) fn add(root: &Path, files: &mut Files) -> Result<()> {
 }
 
 /// What `whyoom` prints for `command`, whose words are parted by blanks.
-fn session(root: &Path, command: &str) -> Result<String> {
+pub(crate) fn session(root: &Path, command: &str) -> Result<String> {
     let recordings = root.join("fixtures/recordings");
     let words = command.split_whitespace().map(|word| {
         let file = recordings.join(word);

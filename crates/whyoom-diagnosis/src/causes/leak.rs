@@ -14,7 +14,8 @@
 //! what the layout lost. Growth that would take a hundred thousand executions to add what the run needs anyhow is
 //! told as negligible.
 //! `autograd_graph`: most of what forward passes made survives together. `tensors_kept`: single tensors are kept.
-//! `state_per_epoch`: an optimizer's state is made anew, and the old one stays.
+//! `state_per_epoch`: an optimizer's state is made anew, and the old one stays. `exception_frames`: executions in which
+//! a request failed left it, as a caught exception does that is kept.
 //!
 //! # False positives
 //! Rejected: warm-up (optimizer state, lazily made workspaces), saw-teeth, queues and caches of fixed length, buffers
@@ -164,7 +165,25 @@ fn subcause(case: &Case<'_>, growth: &Growth) -> Option<&'static str> {
         // Optimizers make their state once; one that makes it again and again is a new one each time.
         return Some("state_per_epoch");
     }
+    if is_of_failed_calls(case, growth) {
+        return Some("exception_frames");
+    }
     growth.is_graph.map(|graph| if graph { "autograd_graph" } else { "tensors_kept" })
+}
+
+/// Whether nearly all of what is kept was made by executions in which a request failed: an exception that is kept keeps
+/// its frames, and they what the failed attempt had made.
+fn is_of_failed_calls(case: &Case<'_>, growth: &Growth) -> bool {
+    let ledger = &case.ledger;
+    let mut failed: Vec<u32> = case.recorded.failures.iter().filter_map(|f| ledger.runs.at(f.event as u32)).collect();
+    failed.sort_unstable();
+    failed.dedup();
+    if failed.is_empty() {
+        return false;
+    }
+    let of_failed = |id: &&u32| failed.binary_search(&ledger.runs.of[**id as usize]).is_ok();
+    let bytes = total(growth.allocations.iter().filter(of_failed).map(|&id| ledger.sizes[id as usize]));
+    u128::from(bytes) * 10 >= u128::from(growth.bytes) * 9
 }
 
 /// So many executions make growth whatever they leave; fewer only if they left a quarter of what is live.
@@ -487,5 +506,20 @@ mod tests {
         }
         let report = r.explain();
         assert_ne!(report.findings[0].cause, Cause::Leak, "{:?}", report.findings[0]);
+    }
+
+    #[test]
+    fn what_failed_attempts_left_is_of_exception_frames() {
+        let mut r = Recording::new(Some(400 * MIB));
+        for _ in 0..8 {
+            r.train_step(8 * MIB);
+            for at in ["21>5", "21>6"] {
+                r.alloc(at, 6 * MIB);
+            }
+            assert!(r.try_alloc("21>7", 900 * MIB).is_none(), "each attempt fails");
+        }
+        let report = r.explain();
+        let leak = report.findings.iter().find(|f| f.cause == Cause::Leak).expect("a leak");
+        assert_eq!(leak.subcause, Some("exception_frames"), "{leak:?}");
     }
 }
