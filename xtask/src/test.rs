@@ -4,6 +4,9 @@ use anyhow::Result;
 
 use crate::{bench, layers, shell};
 
+/// How nextest's closing line begins.
+const SUMMARY: &str = "Summary ";
+
 /// What was checked so far.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
@@ -38,11 +41,15 @@ impl Tally {
             Ok(observed) => observed,
             Err(error) => return self.check(name, Err(error)),
         };
-        let found = lines.iter().filter_map(|line| figures(line)).fold(Self::default(), |sum, more| Self {
-            passed: sum.passed + more.passed,
-            failed: sum.failed + more.failed,
-            skipped: sum.skipped + more.skipped,
-        });
+        // What nextest shows of a failing test ends in a closing line of that test's own.
+        let is_nextest = lines.iter().any(|line| line.trim_start().starts_with(SUMMARY));
+        let is_own = |line: &&String| !is_nextest || line.trim_start().starts_with(SUMMARY);
+        let found =
+            lines.iter().filter(is_own).filter_map(|line| figures(line)).fold(Self::default(), |sum, more| Self {
+                passed: sum.passed + more.passed,
+                failed: sum.failed + more.failed,
+                skipped: sum.skipped + more.skipped,
+            });
         self.passed += found.passed;
         self.failed += found.failed;
         self.skipped += found.skipped;
@@ -96,6 +103,8 @@ fn tests(tally: &mut Tally, corpus: bool) {
         ];
         if !corpus {
             arguments.extend(["--filterset", "not binary(corpus)"]);
+            tally
+                .skip("tests on recordings outside of this checkout (tests/corpus.rs), since WHYOOM_CORPUS is not set");
         }
         tally.tests("tests", shell::observed(&mut shell::cargo(&arguments)));
         return;
@@ -117,7 +126,7 @@ fn figures(line: &str) -> Option<Tally> {
     let line = line.trim_start();
     let figures = match line.strip_prefix("test result: ") {
         Some(rest) => rest,
-        None => line.strip_prefix("Summary ")?.split_once("run: ")?.1,
+        None => line.strip_prefix(SUMMARY)?.split_once("run: ")?.1,
     };
     let words: Vec<&str> = figures.split([' ', ',', ';', '(', ')']).filter(|word| !word.is_empty()).collect();
     let count = |names: &[&str]| -> u64 {
@@ -134,6 +143,17 @@ fn figures(line: &str) -> Option<Tally> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failing_test_is_counted_once() {
+        let lines = [
+            "test result: FAILED. 0 passed; 1 failed; 0 ignored",
+            "   Summary [ 1s] 9 tests run: 8 passed, 1 failed, 0 skipped",
+        ];
+        let mut tally = Tally::default();
+        tally.tests("tests", Ok((false, lines.map(str::to_owned).to_vec())));
+        assert_eq!(tally, Tally { passed: 8, failed: 1, skipped: 0 });
+    }
 
     #[test]
     fn closing_lines_of_both_runners_are_read() {
