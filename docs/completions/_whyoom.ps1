@@ -21,7 +21,7 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
 
     $completions = @(switch ($command) {
         'whyoom' {
-            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device (may be given again, or as 0,1)')
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
             [CompletionResult]::new('--card', '--card', [CompletionResultType]::ParameterName, 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit')
             [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
@@ -43,7 +43,7 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             break
         }
         'whyoom;explain' {
-            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device (may be given again, or as 0,1)')
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
             [CompletionResult]::new('--card', '--card', [CompletionResultType]::ParameterName, 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit')
             [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
@@ -59,7 +59,7 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             break
         }
         'whyoom;replay' {
-            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device (may be given again, or as 0,1)')
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
             [CompletionResult]::new('--card', '--card', [CompletionResultType]::ParameterName, 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit')
             [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
@@ -79,7 +79,7 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             break
         }
         'whyoom;tune' {
-            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device (may be given again, or as 0,1)')
             [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
             [CompletionResult]::new('--card', '--card', [CompletionResultType]::ParameterName, 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit')
             [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')

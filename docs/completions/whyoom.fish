@@ -24,7 +24,7 @@ function __fish_whyoom_using_subcommand
     contains -- $cmd[1] $argv
 end
 
-complete -c whyoom -n "__fish_whyoom_needs_command" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
+complete -c whyoom -n "__fish_whyoom_needs_command" -l device -d 'Only this device (may be given again, or as 0,1)' -r
 complete -c whyoom -n "__fish_whyoom_needs_command" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
 complete -c whyoom -n "__fish_whyoom_needs_command" -l card -d 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit' -r
 complete -c whyoom -n "__fish_whyoom_needs_command" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
@@ -43,7 +43,7 @@ complete -c whyoom -n "__fish_whyoom_needs_command" -a "explain" -d 'Says why, w
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "tune" -d 'Searches the allocator\'s settings for those that reserve least'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l device -d 'Only this device (may be given again, or as 0,1)' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l card -d 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
@@ -57,7 +57,7 @@ complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -s v -l verbose -
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l bytes -d 'Show exact bytes'
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l ascii -d 'Keep to ASCII characters'
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -s h -l help -d 'Print help'
-complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l device -d 'Only this device (may be given again, or as 0,1)' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l card -d 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
@@ -77,7 +77,7 @@ complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -s v -l verbose -d
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l bytes -d 'Show exact bytes'
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l ascii -d 'Keep to ASCII characters'
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l device -d 'Only this device (may be given again, or as 0,1)' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l card -d 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r

@@ -14,7 +14,8 @@ const PAGE: u64 = 2 << 20;
 /// `bytes_to_free` is measured against the limit's high end, so that it is certain: no setting helps.
 pub(crate) fn of(case: &Case<'_>) -> BoundReport {
     let needed_at_failures = case.recorded.failures.iter().map(|f| f.active.saturating_add(f.request_bytes)).max();
-    let needed = case.peak_active().max(needed_at_failures.unwrap_or(0));
+    // Frees that wait for other streams are no need: a request that fails waits for them.
+    let needed = case.peak_allocated().max(needed_at_failures.unwrap_or(0));
     let compact = in_pages(needed);
     let decisive = match &case.failing {
         Some(failing) => failing.needed(),

@@ -137,6 +137,11 @@ impl<'a> Case<'a> {
         if self.is_exact { self.recorded.stats.active.peak } else { self.ledger.peak_live }
     }
 
+    /// Highest bytes that were allocated: frees that wait are waited for before a request fails.
+    pub(crate) fn peak_allocated(&self) -> u64 {
+        if self.is_exact { self.recorded.stats.allocated.peak } else { self.ledger.peak_live }
+    }
+
     /// Highest reserved bytes.
     pub(crate) fn peak_reserved(&self) -> u64 {
         if self.is_exact { self.recorded.stats.reserved.peak } else { self.ledger.trace.peak_reserved }

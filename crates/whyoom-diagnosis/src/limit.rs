@@ -69,13 +69,11 @@ impl Limit {
 
     /// `a limit of 9.00 GiB`, `a limit between 8.86 and 9.06 GiB`; `None` where it is not known.
     pub(crate) fn in_words(&self) -> Option<String> {
-        let (low, high) = (words::bytes(self.low?), words::bytes(self.high.or(self.low)?));
-        if low == high {
-            return Some(format!("a limit of {low}"));
-        }
-        let same_unit = low.rsplit(' ').next() == high.rsplit(' ').next();
-        let low = if same_unit { low.split(' ').next().unwrap_or(&low) } else { &low };
-        Some(format!("a limit between {low} and {high}"))
+        let low = self.low?;
+        Some(match words::bytes_range(low, self.high.unwrap_or(low)) {
+            None => format!("a limit of {}", words::bytes(low)),
+            Some((low, high)) => format!("a limit between {low} and {high}"),
+        })
     }
 
     /// Whether memory collection works: only where a fraction is set does PyTorch look at the threshold.
@@ -99,10 +97,7 @@ mod tests {
             limit(Some(8 * GIB), Some(9 * GIB)).in_words().as_deref(),
             Some("a limit between 8.00 and 9.00 GiB")
         );
-        assert_eq!(
-            limit(Some(900 << 20), Some(GIB)).in_words().as_deref(),
-            Some("a limit between 900 MiB and 1.00 GiB")
-        );
+        assert_eq!(limit(Some(900 << 20), Some(GIB)).in_words().as_deref(), Some("a limit between 0.879 and 1.00 GiB"));
     }
 
     #[test]

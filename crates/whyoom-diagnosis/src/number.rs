@@ -20,18 +20,82 @@ const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 /// assert_eq!(human_bytes(1001 << 20), "1,001 MiB");
 /// ```
 pub fn human_bytes(bytes: u64) -> String {
+    bytes_to(bytes, 0)
+}
+
+/// `bytes` as [`human_bytes`] writes it, with `more` digits.
+fn bytes_to(bytes: u64, more: usize) -> String {
+    match unit_of(bytes) {
+        None => exact_bytes(bytes),
+        Some(unit) => format!("{} {}", in_unit(bytes, unit, more), UNITS[unit]),
+    }
+}
+
+/// Index of the unit that `bytes` is written in; `None` for plain bytes.
+fn unit_of(bytes: u64) -> Option<usize> {
     if bytes < 1024 {
-        return exact_bytes(bytes);
+        return None;
     }
     let mut value = bytes as f64 / 1024.0;
-    for (i, unit) in UNITS.iter().enumerate() {
-        // 1023.5 would round to 1,024; the next unit takes it.
-        if value < 1023.5 || i + 1 == UNITS.len() {
-            return format!("{} {unit}", three_figures(value));
-        }
+    let mut unit = 0;
+    // 1023.5 would round to 1,024; the next unit takes it.
+    while value >= 1023.5 && unit + 1 < UNITS.len() {
         value /= 1024.0;
+        unit += 1;
     }
-    exact_bytes(bytes)
+    Some(unit)
+}
+
+fn in_unit(bytes: u64, unit: usize, more: usize) -> String {
+    let value = bytes as f64 / (1u64 << (10 * (unit + 1))) as f64;
+    let text = three_figures(value);
+    if more == 0 {
+        return text;
+    }
+    let decimals = text.split_once('.').map_or(0, |(_, d)| d.len()) + more;
+    let text = format!("{value:.decimals$}");
+    let (whole, fraction) = text.split_once('.').unwrap_or((&text, ""));
+    format!("{}.{fraction}", count(whole.parse().unwrap_or(0)))
+}
+
+/// `values` as text, with as many digits as it takes for different values to read differently; where that is too many,
+/// with three figures each.
+///
+/// # Example
+///
+/// ```
+/// use whyoom_diagnosis::number::bytes_apart;
+/// let mib = 1 << 20;
+/// assert_eq!(bytes_apart([142_000 * mib, 142_060 * mib]), ["138.67 GiB", "138.73 GiB"].map(String::from));
+/// assert_eq!(bytes_apart([512 * mib, 512 * mib]), ["512 MiB", "512 MiB"].map(String::from));
+/// ```
+pub fn bytes_apart<const N: usize>(values: [u64; N]) -> [String; N] {
+    const MOST: usize = 3;
+    let told_apart =
+        |texts: &[String; N]| (0..N).all(|i| (0..i).all(|j| (values[i] == values[j]) == (texts[i] == texts[j])));
+    (0..=MOST).map(|more| values.map(|v| bytes_to(v, more))).find(told_apart).unwrap_or_else(|| values.map(human_bytes))
+}
+
+/// Both ends of a range in the unit of the higher one, which is written once: `0.994` and `1.01 GiB`. The lower end keeps
+/// its own unit where it would be less than a tenth of the other; `None` where both read the same.
+pub fn bytes_range(low: u64, high: u64) -> Option<(String, String)> {
+    let (a, b) = (human_bytes(low), human_bytes(high));
+    if a == b {
+        return None;
+    }
+    let unit = unit_of(high).filter(|_| low >= high / 10);
+    let digits = |text: &str| text.split(' ').next().unwrap_or(text).to_owned();
+    let lower = match unit {
+        Some(unit) if unit_of(low) != Some(unit) => {
+            // What rounds up to the other end is told apart by further digits.
+            let value = |text: &str| text.parse::<f64>().ok();
+            let differs = |text: &String| value(text) != value(&digits(&b));
+            (0..4).map(|more| in_unit(low, unit, more)).find(differs).unwrap_or(a)
+        }
+        Some(_) => digits(&a),
+        None => a,
+    };
+    Some((lower, b))
 }
 
 /// Three significant figures; whole numbers with separators from 1000 on.
@@ -143,6 +207,28 @@ mod tests {
             }
             bytes += bytes / 10 + 1;
         }
+    }
+
+    #[test]
+    fn what_differs_reads_differently() {
+        assert_eq!(bytes_apart([138 * GIB, 139 * GIB]), ["138 GiB", "139 GiB"]);
+        assert_eq!(bytes_apart([139 * GIB, 139 * GIB + 64 * MIB]), ["139.0 GiB", "139.1 GiB"]);
+        assert_eq!(bytes_apart([2 * GIB, 2 * GIB + 3 * MIB]), ["2.000 GiB", "2.003 GiB"]);
+        assert_eq!(bytes_apart([1000 * MIB, 1000 * MIB + MIB / 4]), ["1,000.0 MiB", "1,000.2 MiB"]);
+        // A byte is not worth ten digits.
+        assert_eq!(bytes_apart([GIB, GIB + 1]), ["1.00 GiB", "1.00 GiB"]);
+    }
+
+    #[test]
+    fn a_range_has_one_unit() {
+        let range = |low, high| bytes_range(low, high).map(|(a, b)| format!("{a} to {b}"));
+        assert_eq!(range(GIB, GIB + 1), None);
+        assert_eq!(range(1018 * MIB, 1034 * MIB).as_deref(), Some("0.994 to 1.01 GiB"));
+        assert_eq!(range(800 * MIB, 812 * MIB).as_deref(), Some("800 to 812 MiB"));
+        assert_eq!(range(20 * MIB, GIB).as_deref(), Some("20.0 MiB to 1.00 GiB"));
+        assert_eq!(range(1023 * MIB, GIB).as_deref(), Some("0.999 to 1.00 GiB"));
+        assert_eq!(range(GIB - MIB / 2 - 1, GIB).as_deref(), Some("0.9995 to 1.00 GiB"));
+        assert_eq!(range(3, 900).as_deref(), Some("3 B to 900 B"));
     }
 
     #[test]

@@ -2,7 +2,18 @@
 //!
 //! Findings are data, but their statements are sentences, and a figure reads the same wherever it stands.
 
-pub(crate) use crate::number::{count, human_bytes as bytes, ordinal, plural};
+pub(crate) use crate::number::{bytes_apart, bytes_range, count, human_bytes as bytes, ordinal, plural};
+
+/// `bytes` as PyTorch's messages write them (`format_size`, all releases): two decimals.
+pub(crate) fn bytes_of_pytorch(bytes: u64) -> String {
+    let value = |unit: u32| bytes as f64 / f64::from(unit);
+    match bytes {
+        0..=1024 => format!("{bytes} bytes"),
+        1025..=0x10_0000 => format!("{:.2} KiB", value(1 << 10)),
+        0x10_0001..=0x4000_0000 => format!("{:.2} MiB", value(1 << 20)),
+        _ => format!("{:.2} GiB", value(1 << 30)),
+    }
+}
 
 /// A ratio with two significant figures: `1.3`, `11`.
 pub(crate) fn ratio(value: f64) -> String {
@@ -39,6 +50,13 @@ mod tests {
     fn ratios() {
         assert_eq!(ratio(3.04), "3.0");
         assert_eq!(ratio(79.4), "79");
+    }
+
+    #[test]
+    fn sizes_as_pytorch_writes_them() {
+        assert_eq!(bytes_of_pytorch(20 << 20), "20.00 MiB");
+        assert_eq!(bytes_of_pytorch(1_677_721_600), "1.56 GiB");
+        assert_eq!(bytes_of_pytorch(1 << 30), "1024.00 MiB");
     }
 
     #[test]

@@ -153,7 +153,7 @@ pub(crate) struct InputArgs {
     /// Snapshots, plain or gzip, zstd, xz; - is standard input
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
-    /// Only this device index (may be given again, or as 0,1)
+    /// Only this device (may be given again, or as 0,1)
     #[arg(long, value_name = "D", value_delimiter = ',', value_parser = device_index)]
     pub(crate) device: Vec<u32>,
     /// What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]

@@ -7,8 +7,9 @@
 //! No setting helps; something must be smaller, or the limit larger.
 //!
 //! # How it decides
-//! S + r > L, by arithmetic; proven above the limit's high end. It is what is left when no leak, no step that stands
-//! out and no other holder explains the level.
+//! S + r > L, by arithmetic; proven above the limit's high end, whole segments counted. It is what is left when no leak,
+//! no step that stands out and no other holder explains the level. Under a limit that is asked for: what is allocated at
+//! the peak of the run exceeds it.
 //!
 //! # False positives
 //! A first step that dies has no other to be compared with: a leak or an outlier cannot show yet.
@@ -16,12 +17,15 @@
 //! # What to do
 //! A smaller batch with accumulation, checkpointing, lower precision, sharding, or a larger card.
 
-use super::{finding, in_bytes, request_in_words};
+use super::{finding, in_bytes, needed_in_words, request_in_words};
 use crate::case::{Case, WouldFail};
 use crate::explanation::{Cause, Confidence, Finding};
 use crate::tables::culprits::Tally;
 use crate::words;
 use std::fmt::Write as _;
+
+/// All sizes of segments and pages are multiples of this (`kSmallBuffer` and `kRoundLarge`, all releases).
+const GRAIN: u64 = 2 << 20;
 
 pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     let failing = case.failing.as_ref()?;
@@ -29,12 +33,20 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     let state = &failing.state;
     let needed = failing.needed();
     let missing = needed.saturating_sub(high);
-    let confidence = if missing > 0 { Confidence::Proven } else { Confidence::Strong };
+    // Memory is had in whole segments.
+    let is_beyond = needed.div_ceil(GRAIN).saturating_mul(GRAIN) > high;
+    let confidence = if is_beyond { Confidence::Proven } else { Confidence::Strong };
     let event = state.event as u32;
-    let mut summary = format!("{}: together they need {}.", request_in_words(case, failing), words::bytes(needed));
-    if missing == 0 {
+    let mut summary =
+        format!("{}: together they need {}", request_in_words(case, failing), needed_in_words(case, failing));
+    if !is_beyond {
         let room = words::bytes(high - needed);
-        let _ = write!(summary, " Even a compact layout would leave at most {room}, for the rest of this step too.");
+        let whom = if failing.step.is_some() { "the rest of this step" } else { "all that follows" };
+        let _ = write!(summary, ". Even a compact layout would leave at most {room}, for {whom} too.");
+    } else if missing == 0 {
+        summary.push_str(", and segments come in whole 2 MiB: not even a compact layout fits.");
+    } else {
+        summary.push('.');
     }
     if failing.went_on {
         summary.push_str(" The program, or a library it calls, caught this failure and went on.");
@@ -99,18 +111,28 @@ pub(crate) fn replayed(case: &Case<'_>, failure: &WouldFail) -> Option<Finding> 
     })
 }
 
-/// The limit that was given is less than the peak of what was live, though the first failure there is not of that kind.
+/// The limit that was given is less than the peak of what was allocated, though the first request to fail there would
+/// have fitted.
 pub(crate) fn of_whole_run(case: &Case<'_>, failure: &WouldFail) -> Option<Finding> {
-    let peak = case.peak_active();
+    let peak = case.peak_allocated();
     let over = peak.checked_sub(failure.limit).filter(|&o| o > 0)?;
     let summary = format!(
-        "No layout holds the whole run: {} are live at its peak, {} too much.",
+        "Nothing failed when this was recorded; replayed under {}, it would, whatever the layout: {} are live at its peak, \
+         {} too much. The first request to fail is one for {} with {} live.",
+        words::bytes(failure.limit),
         words::bytes(peak),
-        words::bytes(over)
+        words::bytes(over),
+        words::bytes(failure.request_bytes),
+        words::bytes(failure.live)
     );
-    let event: Vec<u32> = case.ledger.peak_event.into_iter().collect();
+    let ledger = &case.ledger;
+    let event: Vec<u32> = ledger.peak_event.into_iter().collect();
     let evidence = vec![in_bytes(format!("{} are live at the peak", words::bytes(peak)), peak, &event)];
-    Some(Finding { evidence, ..finding(Cause::Capacity, Confidence::Proven, summary, over) })
+    let culprits = ledger
+        .peak_event
+        .map(|event| Tally::of(ledger, &ledger.alive_at(event.saturating_add(1))).culprits(ledger))
+        .unwrap_or_default();
+    Some(Finding { evidence, culprits, ..finding(Cause::Capacity, Confidence::Proven, summary, over) })
 }
 
 /// Why it is not capacity, if that can be said.
@@ -165,5 +187,18 @@ mod tests {
         assert_eq!(report.would_fail.map(|w| (w.limit_bytes, w.step)), Some((80 * MIB, Some(0))));
         let wide = run().explain_under(400 * MIB);
         assert_eq!((wide.findings[0].cause, wide.would_fail.is_none()), (Cause::Healthy, true));
+    }
+
+    #[test]
+    fn what_whole_segments_exceed_is_proven() {
+        let mut r = Recording::new(Some(161 * MIB));
+        r.alloc("5", 128 * MIB);
+        // 128 and 34 MiB of segments are refused; the bytes alone would be 161.5.
+        assert!(r.try_alloc("6", 34 * MIB - MIB / 2).is_none());
+        let report = r.explain();
+        let first = &report.findings[0];
+        assert_eq!((first.cause, first.confidence), (Cause::Capacity, Confidence::Proven), "{first:?}");
+        assert!(first.summary.contains("whole 2 MiB"), "{}", first.summary);
+        assert!(first.summary.contains("33.5 MiB (PyTorch's message says 34.00 MiB)"), "{}", first.summary);
     }
 }

@@ -20,9 +20,9 @@
 //! # What to do
 //! `expandable_segments:True` first; else make sizes repeat (pad or bucket what varies from step to step).
 
-use super::{finding, in_bytes, in_ratio, request_in_words};
+use super::{finding, in_bytes, in_ratio, needed_in_words, peak_in_words, request_in_words};
 use crate::case::{Case, Failing, WouldFail};
-use crate::explanation::{Cause, Confidence, Culprit, Evidence, Finding};
+use crate::explanation::{Cause, Confidence, Culprit, Evidence, Finding, Remedy, RemedyOutcome};
 use crate::tables::culprits::Tally;
 use crate::words;
 use hashbrown::HashSet;
@@ -57,7 +57,7 @@ fn at_failure(case: &Case<'_>, failing: &Failing) -> Option<Finding> {
     let confidence = fits(case, failing)?;
     let state = &failing.state;
     let event = state.event as u32;
-    let needed = words::bytes(failing.needed());
+    let needed = needed_in_words(case, failing);
     let free = &state.free;
     let layout = if free.blocks == 0 {
         "no block of its kind is free, and what else is reserved cannot serve it".to_owned()
@@ -123,14 +123,22 @@ fn of_request(case: &Case<'_>, event: u32, bytes: u64) -> Vec<Culprit> {
 }
 
 /// The request fits beside what is live under the limit that was given, and fails in a replay of a run that did not.
-pub(crate) fn replayed(case: &Case<'_>, failure: &WouldFail) -> Finding {
+/// `is_said`: that it fails, and at which request, is said by a finding before this one.
+pub(crate) fn replayed(case: &Case<'_>, failure: &WouldFail, is_said: bool) -> Finding {
     let free = failure.reserved.saturating_sub(failure.live);
+    let it = if is_said {
+        "That first request".to_owned()
+    } else {
+        format!(
+            "Nothing failed when this was recorded; replayed under {}, it would: a request for {} with {} live. It",
+            words::bytes(failure.limit),
+            words::bytes(failure.request_bytes),
+            words::bytes(failure.live)
+        )
+    };
     let summary = format!(
-        "Nothing failed when this was recorded; replayed under {}, it would: a request for {} with {} live. It would \
-         fit ({}); the layout would not: {} are reserved, and no free block of the {} beside what is live could hold it.",
-        words::bytes(failure.limit),
-        words::bytes(failure.request_bytes),
-        words::bytes(failure.live),
+        "{it} would fit ({}); the layout would not: {} are reserved, and no free block of the {} beside what is live \
+         could hold it.",
         words::bytes(failure.needed()),
         words::bytes(failure.reserved),
         words::bytes(free)
@@ -198,11 +206,11 @@ fn without_failure(case: &Case<'_>) -> Option<Finding> {
     let is_layout = reserved.saturating_sub(best) * 2 >= excess;
     let confidence = if is_layout { Confidence::Strong } else { Confidence::Weak };
     let summary = format!(
-        "No request failed, but {} were reserved for a peak of {} live: {} times what is needed{}.",
+        "No request failed, but {} were reserved for a peak of {}: {} times what is needed{}.",
         words::bytes(reserved),
-        words::bytes(needed),
+        peak_in_words(case),
         words::ratio(reserved as f64 / needed as f64),
-        if is_layout { format!("; other settings would have reserved {}", words::bytes(best)) } else { String::new() }
+        advised(case).filter(|_| is_layout).unwrap_or_default()
     );
     let peak = case.ledger.peak_event.map(|e| vec![e]).unwrap_or_default();
     let evidence = vec![
@@ -210,6 +218,19 @@ fn without_failure(case: &Case<'_>) -> Option<Finding> {
         in_bytes(format!("allocated and pending bytes peak at {}", words::bytes(needed)), needed, &peak),
     ];
     Some(Finding { evidence, ..finding(Cause::Fragmentation, confidence, summary, excess) })
+}
+
+/// What the setting that is advised would have reserved: one key before two, as it is understood more easily.
+fn advised(case: &Case<'_>) -> Option<String> {
+    let passing = || {
+        let all = case.tried.remedies.iter();
+        all.filter(|r| r.kind == "setting" && r.outcome == RemedyOutcome::Passes && !r.apply.is_empty())
+    };
+    let is_single = |r: &&Remedy| r.apply.matches(':').count() == 1;
+    let best = passing().find(is_single).or_else(|| passing().next())?;
+    let (low, high) = best.peak_reserved_range?;
+    let up_to = if words::bytes(low) == words::bytes(high) { "" } else { "at most " };
+    Some(format!("; with {} it would have reserved {up_to}{}", best.apply, words::bytes(high)))
 }
 
 /// Why it is not the layout, if that can be said.
@@ -220,12 +241,8 @@ pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
             Some(format!("a compact layout lacks {} too", words::bytes(missing)))
         }
         None if case.would_fail.is_some() => None,
-        None => Some(format!(
-            "{} reserved, {} live at the peak",
-            words::bytes(case.peak_reserved()),
-            words::bytes(case.peak_active())
-        ))
-        .filter(|_| case.peak_reserved() < case.peak_active().saturating_mul(SEVERAL)),
+        None => Some(format!("{} reserved for a peak of {}", words::bytes(case.peak_reserved()), peak_in_words(case)))
+            .filter(|_| case.peak_reserved() < case.peak_active().saturating_mul(SEVERAL)),
     }
 }
 
@@ -266,6 +283,10 @@ mod tests {
         let report = r.explain();
         let first = &report.findings[0];
         assert_eq!((first.cause, first.confidence), (Cause::Fragmentation, Confidence::Strong), "{first:?}");
+        // The figure of the headline is that of the setting that is advised.
+        let named = report.remedies.iter().find(|r| first.summary.contains(&format!("with {} it", r.apply)));
+        let high = named.and_then(|r| r.peak_reserved_range).expect("a setting that was tried").1;
+        assert!(first.summary.ends_with(&format!("{}.", words::bytes(high))), "{}", first.summary);
     }
 
     /// Blocks that stay lie in the segments of larger ones that are gone.
@@ -291,7 +312,14 @@ mod tests {
         assert!(failure.live_bytes + failure.request_bytes <= 124 * MIB);
         // Less than what is live at the peak fits in no layout, wherever the first failure lies.
         let less = holes().explain_under(110 * MIB);
-        assert!(less.findings.iter().any(|f| f.cause == Cause::Capacity), "{:?}", less.findings);
+        let causes: Vec<_> = less.findings.iter().map(|f| (f.cause, f.confidence)).collect();
+        assert_eq!(
+            causes,
+            [(Cause::Capacity, Confidence::Proven), (Cause::Fragmentation, Confidence::Strong)],
+            "{:?}",
+            less.findings
+        );
+        assert!(less.findings[0].summary.contains("116 MiB are live at its peak, 6.00 MiB too much"));
     }
 
     #[test]

@@ -16,7 +16,7 @@
 //! # What to do
 //! Nothing.
 
-use super::{finding, in_bytes, in_number, leak};
+use super::{finding, in_bytes, in_number, leak, peak_in_words};
 use crate::case::Case;
 use crate::explanation::{Cause, Confidence, Finding};
 use crate::words;
@@ -38,8 +38,7 @@ pub(crate) fn find(case: &Case<'_>) -> Finding {
         let steps = words::plural(steps, "step", "steps");
         parts.push(format!("live bytes come back to {} after every one of {steps}", words::bytes(floor)));
     }
-    let (serving, peak) = (words::bytes(reserved), words::bytes(needed));
-    parts.push(format!("and {serving} reserved serve a peak of {peak}"));
+    parts.push(format!("and {} reserved serve a peak of {}", words::bytes(reserved), peak_in_words(case)));
     let mut summary = parts.join(", ");
     summary.push_str(if case.recorded.started_empty {
         ". What is cached is not leaked: the allocator hands it out again."
@@ -89,5 +88,30 @@ mod tests {
         assert_eq!((report.findings[0].cause, report.findings[0].confidence), (Cause::Healthy, Confidence::Proven));
         assert_eq!((report.steps.count, report.steps.source), (8, "annotations"));
         assert!(report.remedies.len() >= 12, "{}", report.remedies.len());
+    }
+
+    #[test]
+    fn frees_that_wait_are_not_called_live() {
+        let mut r = Recording::new(None);
+        r.alloc("9", 64 * MIB);
+        for _ in 0..8 {
+            r.train_step(16 * MIB);
+            let x = r.alloc("20", 32 * MIB);
+            r.drop_while_used("21", x);
+            r.complete(x);
+        }
+        let wait = r.alloc("20", 48 * MIB);
+        r.drop_while_used("21", wait);
+        let more = r.alloc("20", 48 * MIB);
+        r.free("21", more);
+        r.complete(wait);
+        let report = r.explain();
+        let first = &report.findings[0];
+        assert_eq!(first.cause, Cause::Healthy, "{first:?}");
+        let allocated = words::bytes(report.peak.allocated_bytes);
+        let both = words::bytes(report.peak.active_bytes);
+        assert_ne!(allocated, both);
+        let says = format!("serve a peak of {allocated} allocated ({both} with frees that waited for other streams)");
+        assert!(first.summary.contains(&says), "{}", first.summary);
     }
 }

@@ -247,7 +247,7 @@ pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
     match (case.ledger.completed, drift(case)) {
         (0 | 1, _) => None,
         (_, Some(drift @ 1..)) => Some(format!(
-            "nothing accumulates over {steps}; live bytes between them rise by {} a step",
+            "no line keeps adding over {steps}; what is live between them drifts by {} a step, with what they hold",
             words::bytes(drift)
         )),
         _ => Some(format!("nothing accumulates over {steps}")),

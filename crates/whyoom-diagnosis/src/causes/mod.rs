@@ -78,11 +78,15 @@ fn at_failure(case: &Case<'_>) -> Vec<Finding> {
 
 fn without_failure(case: &Case<'_>) -> Vec<Finding> {
     let harmful = settings::find(case);
-    let replayed: Vec<Finding> =
-        case.would_fail.as_ref().map_or_else(Vec::new, |f| match capacity::replayed(case, f) {
-            Some(finding) => vec![finding],
-            None => [fragmentation::replayed(case, f)].into_iter().chain(capacity::of_whole_run(case, f)).collect(),
-        });
+    let replayed: Vec<Finding> = case.would_fail.as_ref().map_or_else(Vec::new, |f| {
+        if let Some(finding) = capacity::replayed(case, f) {
+            return vec![finding];
+        }
+        // What no layout holds is not cured by a layout, whatever fails first.
+        let whole_run = capacity::of_whole_run(case, f);
+        let layout = fragmentation::replayed(case, f, whole_run.is_some());
+        whole_run.into_iter().chain([layout]).collect()
+    });
     let found = [leak::find(case), pending_free::find(case), private_pool::find(case), fragmentation::find(case)];
     let mut findings: Vec<Finding> = found.into_iter().flatten().collect();
     // Nothing failed: indications alone are no reason to alarm anybody.
@@ -95,12 +99,49 @@ fn without_failure(case: &Case<'_>) -> Vec<Finding> {
 /// `A request for 1.56 GiB failed with 5.36 GiB live under a limit of 9.00 GiB`: how every verdict on a failure begins.
 pub(crate) fn request_in_words(case: &Case<'_>, failing: &Failing) -> String {
     let state = &failing.state;
-    let limit = case.in_effect.in_words().map(|l| format!(" under {l}")).unwrap_or_default();
-    format!(
-        "A request for {} failed with {} live{limit}",
-        words::bytes(state.request_bytes),
-        words::bytes(state.active)
-    )
+    let limit = match (case.in_effect.low, case.in_effect.high) {
+        (Some(low), Some(high)) if words::bytes(low) == words::bytes(high) => {
+            // What is needed and the limit are compared below: they must not read the same where they differ.
+            let [_, limit] = words::bytes_apart([failing.needed(), high]);
+            format!(" under a limit of {limit}")
+        }
+        _ => case.in_effect.in_words().map(|l| format!(" under {l}")).unwrap_or_default(),
+    };
+    format!("{} failed with {} live{limit}", request_alone(failing), words::bytes(state.active))
+}
+
+/// What the failing request and what is live need together, told apart from the limit.
+pub(crate) fn needed_in_words(case: &Case<'_>, failing: &Failing) -> String {
+    let needed = failing.needed();
+    // An interval is not compared to the digit.
+    let known = case.in_effect.low.zip(case.in_effect.high).filter(|&(l, h)| words::bytes(l) == words::bytes(h));
+    match known {
+        Some((_, limit)) => words::bytes_apart([needed, limit])[0].clone(),
+        None => words::bytes(needed),
+    }
+}
+
+/// `A request for 4.00 MiB (PyTorch's message says 20.00 MiB)`: the message gives the size of the segment that was
+/// wanted for it (`alloc_size` in `CUDACachingAllocator.cpp`, all releases), which people look for.
+pub(crate) fn request_alone(failing: &Failing) -> String {
+    let state = &failing.state;
+    let (own, message) = (words::bytes_of_pytorch(state.request_bytes), words::bytes_of_pytorch(state.segment_bytes));
+    let request = words::bytes(state.request_bytes);
+    if own == message {
+        return format!("A request for {request}");
+    }
+    format!("A request for {request} (PyTorch's message says {message})")
+}
+
+/// The peak of what was needed, `1.18 GiB live`, or both quantities where frees waited: `live` is what is allocated.
+pub(crate) fn peak_in_words(case: &Case<'_>) -> String {
+    let active = case.peak_active();
+    let allocated = case.peak_allocated();
+    // Up to a fiftieth is a matter of moments.
+    if active - active.min(allocated) <= active / 50 {
+        return format!("{} live", words::bytes(active));
+    }
+    format!("{} allocated ({} with frees that waited for other streams)", words::bytes(allocated), words::bytes(active))
 }
 
 fn ruled_out(case: &Case<'_>, findings: &[Finding]) -> Vec<RuledOut> {

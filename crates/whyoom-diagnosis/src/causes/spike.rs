@@ -95,15 +95,19 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     let culprits = tally.culprits(ledger);
     let line =
         culprits.first().map(|c| format!(" at {}", words::line(&c.function, &c.file, c.line))).unwrap_or_default();
+    let (usual, highest) = (words::bytes(contrast.usual), words::bytes(contrast.highest));
+    let need = if usual == highest {
+        format!("need {highest} each")
+    } else {
+        format!("usually need {usual} and never more than {highest}")
+    };
     let summary = format!(
         "{}. This step asks for far more than the others{line}: it needs {} over the {} that were live when it began, where {} \
-         completed steps usually need {} and never more than {}.",
+         completed steps {need}.",
         request_in_words(case, failing),
         words::bytes(contrast.own),
         words::bytes(contrast.floor),
         words::count(contrast.steps),
-        words::bytes(contrast.usual),
-        words::bytes(contrast.highest)
     );
     let evidence = vec![
         in_bytes(format!("this step needs {} over its beginning", words::bytes(contrast.own)), contrast.own, &[event]),
@@ -139,7 +143,13 @@ fn is_line_of_other_steps(case: &Case<'_>, own: &[u32], start: u32) -> bool {
 /// Why it is no spike, if that can be said.
 pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
     let contrast = Contrast::of(case, case.failing.as_ref()?).filter(|c| !c.stands_out())?;
-    Some(format!("this step needs {}, others up to {}", words::bytes(contrast.own), words::bytes(contrast.highest)))
+    let (own, highest) = (words::bytes(contrast.own), words::bytes(contrast.highest));
+    let is_usual = contrast.own <= contrast.highest;
+    Some(if is_usual {
+        format!("this step needs {own}, others up to {highest}")
+    } else {
+        format!("this step needs {own}, not far above the {highest} of others")
+    })
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 //! # What to do
 //! Record history from before the model is built, and dump the snapshot where the failure is caught.
 
-use super::{finding, in_bytes};
+use super::{finding, in_bytes, request_alone};
 use crate::case::Case;
 use crate::explanation::{Cause, Confidence, Finding};
 use crate::tables::culprits::Tally;
@@ -28,9 +28,9 @@ pub(crate) fn at_failure(case: &Case<'_>) -> Finding {
     };
     let state = &failing.state;
     let summary = format!(
-        "A request for {} failed with {} live and {} reserved, under a limit that the file does not show: whether the \
+        "{} failed with {} live and {} reserved, under a limit that the file does not show: whether the \
          layout or the amount is at fault depends on it.",
-        words::bytes(state.request_bytes),
+        request_alone(failing),
         words::bytes(state.active),
         words::bytes(state.reserved)
     );

@@ -145,11 +145,15 @@ impl Doc {
             .collect()
     }
 
+    /// Lines down to the last that is not empty.
+    pub(crate) fn height(&self) -> usize {
+        self.lines.iter().rposition(|l| !l.is_empty()).map_or(0, |i| i + 1)
+    }
+
     /// Writes all lines, styled if `colour`.
     pub(crate) fn write(&self, colour: bool, out: &mut dyn Write) -> io::Result<()> {
         let mut text = String::new();
-        let filled = self.lines.iter().rposition(|l| !l.is_empty()).map_or(0, |i| i + 1);
-        for line in &self.lines[..filled] {
+        for line in &self.lines[..self.height()] {
             let end = line.iter().rposition(|(_, t)| !t.trim_end().is_empty()).map_or(0, |i| i + 1);
             for (i, (tone, piece)) in line[..end].iter().enumerate() {
                 let piece = if i + 1 == end { piece.trim_end() } else { piece };

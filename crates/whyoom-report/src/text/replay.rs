@@ -179,10 +179,10 @@ fn rows(doc: &mut Doc, device: &DeviceReplay, options: TextOptions) {
         return;
     }
     let (low, high) = device.peak_reserved_range;
-    let range = if low < high {
-        format!(" ({} over the placements tried)", options.numbers.bytes_range(low, high))
-    } else {
+    let range = if bytes(low) == bytes(high) {
         String::new()
+    } else {
+        format!(" ({} over the placements tried)", options.numbers.bytes_range(low, high))
     };
     row(
         "Peak",

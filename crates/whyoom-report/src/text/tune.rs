@@ -7,13 +7,15 @@ use whyoom_diagnosis::tuning::{Candidate, DeviceTuning, Tuning};
 
 use super::{
     TextOptions,
-    doc::{Doc, Tone},
+    doc::{Doc, Tone, WIDTH},
     words::{header, nth_step, warnings},
 };
 use crate::number::{count, plain, plural};
 
 /// Column at which the labelled lines begin their text.
 const COLUMN: usize = 10;
+/// Column at which the settings of a row begin.
+const SETTINGS_AT: usize = 41;
 /// Rows of the table in the short form.
 const SHOWN: usize = 6;
 
@@ -155,7 +157,11 @@ impl Page<'_> {
         let tried = plural(self.device.candidates_tried, "setting", "settings");
         let what = if self.device.scope == "failing_request" { "gets past the request that failed" } else { "passes" };
         let limit = self.device.limit.low_bytes.map(|l| format!(" under {}", self.bytes(l))).unwrap_or_default();
-        doc.paragraph(2, Tone::Plain, &format!("Of {tried} tried none {what}{limit} in every placement."));
+        doc.paragraph(
+            2,
+            Tone::Plain,
+            &format!("Of {tried} tried none {what}{limit} wherever the driver puts segments."),
+        );
         let needed = self.device.bounds.compact_bytes;
         if self.device.limit.high_bytes.is_some_and(|high| needed > high) {
             let text = format!("None can: {} are live at the peak, and no layout reserves less.", self.bytes(needed));
@@ -176,7 +182,13 @@ impl Page<'_> {
                 let peak = if low == high { self.bytes(high) } else { format!("≤ {}", self.bytes(high)) };
                 let settings = if c.settings.is_empty() { "(defaults)" } else { &c.settings };
                 let start = format!("{peak:<16}{calls:<14}{:<9}", count(c.retries));
-                doc.entry(2, &[(Tone::Plain, start)], 41, &[(Tone::Code, settings.to_owned())]);
+                // Settings are to be copied, and so never broken: long ones get a line of their own.
+                if SETTINGS_AT + settings.chars().count() <= WIDTH {
+                    doc.entry(2, &[(Tone::Plain, start)], SETTINGS_AT, &[(Tone::Code, settings.to_owned())]);
+                } else {
+                    doc.entry(2, &[(Tone::Plain, start)], SETTINGS_AT, &[]);
+                    doc.verbatim(&[(Tone::Plain, "    ".into()), (Tone::Code, settings.to_owned())]);
+                }
             }
         }
         doc.blank();
@@ -201,13 +213,15 @@ impl Page<'_> {
 
     fn bounds(&self, doc: &mut Doc) {
         let (device, b) = (self.device, &self.device.bounds);
-        let mut text =
-            format!("{} are held at the peak, in whole pages: no layout reserves less", self.bytes(b.compact_bytes));
+        let mut text = format!(
+            "{} are held at the peak, rounded up to 2 MiB: no layout reserves less",
+            self.bytes(b.compact_bytes)
+        );
         if let (Some(best), Some(active)) = (&device.best, b.active_at_best_peak_bytes) {
             let holes = best.peak.reserved_bytes.saturating_sub(active);
             let _ = write!(
                 text,
-                "; when the best settings reserved most, {} were live and {} lay in holes and cache",
+                "; when the best settings reserved most, {} were live and {} free",
                 self.bytes(active),
                 self.bytes(holes)
             );
@@ -223,7 +237,7 @@ impl Page<'_> {
         let of_best = from(b.fits_from_bytes_best, b.fits_reliably_from_bytes_best);
         let is_default_best = device.best.as_ref().is_none_or(|best| best.settings.is_empty());
         match (of_default, of_best) {
-            (Some(d), Some(best)) if !is_default_best => {
+            (Some(d), Some(best)) if !is_default_best && d != best => {
                 label(doc, "Fits", &format!("from {best} with these settings, from {d} with the defaults"));
             }
             (Some(d), _) => label(doc, "Fits", &format!("from {d} with the defaults")),

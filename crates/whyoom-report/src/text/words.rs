@@ -21,9 +21,14 @@ pub(super) struct View<'a> {
     pub(super) options: TextOptions,
     pub(super) sources: ShortPaths,
     pub(super) inputs: ShortPaths,
+    /// How much the short form must leave out to keep to its page: 0 = what is usual, up to [`View::TIGHTEST`].
+    pub(super) tightness: usize,
 }
 
 impl<'a> View<'a> {
+    /// The most that [`View::tightness`] can be.
+    pub(super) const TIGHTEST: usize = 4;
+
     pub(super) fn new(explanation: &'a Explanation, device: &'a DeviceReport, options: TextOptions) -> Self {
         let places = device.oom.iter().filter_map(|o| o.place.as_ref()).map(|p| p.file.as_str());
         let culprits = device.findings.iter().flat_map(|f| &f.culprits).map(|c| c.file.as_str());
@@ -33,7 +38,12 @@ impl<'a> View<'a> {
             options,
             sources: ShortPaths::new(places.chain(culprits)),
             inputs: ShortPaths::new(explanation.inputs.iter().map(|i| i.path.as_str())),
+            tightness: 0,
         }
+    }
+
+    pub(super) fn tightened(self, tightness: usize) -> Self {
+        Self { tightness, ..self }
     }
 
     pub(super) fn bytes(&self, bytes: u64) -> String {
@@ -141,10 +151,10 @@ pub(super) fn nth_step(step: u64) -> String {
 }
 
 /// `one step`, `two steps`, … in words up to ten.
-pub(super) fn steps_in_words(n: u64) -> String {
+pub(super) fn in_words(n: u64, one: &str, many: &str) -> String {
     const WORDS: [&str; 11] = ["no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"];
     let number = WORDS.get(n as usize).map_or_else(|| count(n), |w| (*w).to_owned());
-    format!("{number} {}", if n == 1 { "step" } else { "steps" })
+    format!("{number} {}", if n == 1 { one } else { many })
 }
 
 /// The cause as a heading, with its sub-cause.
@@ -201,8 +211,8 @@ mod tests {
     #[test]
     fn steps_count_from_either_end() {
         assert_eq!(nth_step(10), "the 11th step");
-        assert_eq!(steps_in_words(2), "two steps");
-        assert_eq!(steps_in_words(1200), "1,200 steps");
+        assert_eq!(in_words(2, "step", "steps"), "two steps");
+        assert_eq!(in_words(1200, "step", "steps"), "1,200 steps");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::text::words::View;
 const SHOWN: usize = 8;
 /// The same for a leak, which settings only delay.
 const SHOWN_OF_LEAK: usize = 5;
-/// Rows of what the limit decides, apart from what is always shown.
+/// Rows of what the limit or another run decides, apart from what is always shown.
 const MOST_OPEN: usize = 1;
 /// What people try first, whatever the cause: after a failure its result is always shown.
 const FOLKLORE: [&str; 4] = [
@@ -35,6 +35,7 @@ pub(super) fn choose(view: &View<'_>) -> Vec<Row> {
     }
     let is_leak = device.findings.first().is_some_and(|f| f.cause == Cause::Leak);
     let room = if is_leak { SHOWN_OF_LEAK } else { SHOWN };
+    let room = room.saturating_sub(view.tightness);
     let mut rows = rows(view);
     let best_of =
         |kind: &str| rows.iter().flatten().copied().find(|&i| all[i].kind == kind && is_help(reading(device, &all[i])));
@@ -52,6 +53,7 @@ pub(super) fn choose(view: &View<'_>) -> Vec<Row> {
     let is_worse = |row: &Row| row.iter().any(|&i| all[i].outcome == RemedyOutcome::Worse);
     let wants = |row: &Row| is_idle(row) && !is_always(row) && !is_leak;
     let one_more = rows.iter().position(|r| wants(r) && is_worse(r)).or_else(|| rows.iter().position(wants));
+    let one_more = one_more.filter(|_| view.tightness < View::TIGHTEST);
     left = left.saturating_sub(usize::from(one_more.is_some()));
     let mut depends = 0;
     let mut at = 0;
@@ -62,8 +64,9 @@ pub(super) fn choose(view: &View<'_>) -> Vec<Row> {
         }
         // What the limit decides is mostly the same for all of these.
         let how = row.first().map(|&i| reading(device, &all[i]));
-        depends += usize::from(how == Some(Reading::Depends));
-        let is_kept = left > 0 && !is_idle(row) && (how != Some(Reading::Depends) || depends <= MOST_OPEN);
+        let is_open = matches!(how, Some(Reading::Depends | Reading::Open));
+        depends += usize::from(is_open);
+        let is_kept = left > 0 && !is_idle(row) && (!is_open || depends <= MOST_OPEN);
         left -= usize::from(is_kept);
         is_kept
     });
@@ -117,7 +120,7 @@ fn rows(view: &View<'_>) -> Vec<Row> {
 }
 
 /// The smallest cut of the batch that passes with room.
-fn mildest_workload(device: &DeviceReport) -> Option<usize> {
+pub(super) fn mildest_workload(device: &DeviceReport) -> Option<usize> {
     let factor = |r: &Remedy| r.id.strip_prefix("workload/batch/").and_then(|f| f.parse::<f64>().ok());
     let passing = device.remedies.iter().enumerate().filter(|(_, r)| reading(device, r) == Reading::Passes);
     passing.filter_map(|(i, r)| Some((i, factor(r)?))).max_by(|a, b| a.1.total_cmp(&b.1)).map(|(i, _)| i)
@@ -134,11 +137,11 @@ fn fails(device: &DeviceReport) -> bool {
 }
 
 fn is_idle(how: Reading) -> bool {
-    !is_help(how) && how != Reading::Depends
+    !is_help(how) && !matches!(how, Reading::Depends | Reading::Open)
 }
 
 fn is_help(how: Reading) -> bool {
-    matches!(how, Reading::Passes | Reading::Lowers | Reading::Gamble)
+    matches!(how, Reading::Passes | Reading::Lowers | Reading::Gamble | Reading::Delays)
 }
 
 /// The setting to use, as an index: the best that passes with room, one key before two (it is understood, kept and
@@ -155,7 +158,7 @@ pub(super) fn recommended(device: &DeviceReport) -> Option<usize> {
     good().find(|(_, r)| !is_pair(&r.apply)).or_else(|| good().next()).map(|(i, _)| i)
 }
 
-/// Several remedies as one text: `max_split_size_mb:128, 20; empty_cache() every step`. What people try first comes
+/// Several remedies as one text: `max_split_size_mb:20, 128; empty_cache() every step`. What people try first comes
 /// first.
 pub(super) fn names(all: &[Remedy], row: &[usize]) -> String {
     let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -173,13 +176,11 @@ pub(super) fn names(all: &[Remedy], row: &[usize]) -> String {
         let is_it = |f: &str| f.strip_prefix(key).is_some_and(|rest| rest.trim_start_matches(':') == value);
         FOLKLORE.iter().position(|f| is_it(f)).unwrap_or(FOLKLORE.len())
     };
-    for (key, values) in &mut keys {
-        values.sort_by(|a, b| {
-            let number = |v: &str| v.parse::<f64>().unwrap_or(f64::INFINITY);
-            place(key, a).cmp(&place(key, b)).then(number(a).total_cmp(&number(b)))
-        });
+    for (_, values) in &mut keys {
+        let number = |v: &str| v.parse::<f64>().unwrap_or(f64::INFINITY);
+        values.sort_by(|a, b| number(a).total_cmp(&number(b)));
     }
-    keys.sort_by_key(|(key, values)| place(key, values.first().copied().unwrap_or("")));
+    keys.sort_by_key(|(key, values)| values.iter().map(|v| place(key, v)).min());
     let text = |(key, values): (&str, Vec<&str>)| {
         if values == [""] { key.to_owned() } else { format!("{key}:{}", values.join(", ")) }
     };

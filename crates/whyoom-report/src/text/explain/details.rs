@@ -1,35 +1,64 @@
 //! Who held the bytes, what it is not, and the full account of `-v`.
 
 use serde_json::Value;
-use whyoom_diagnosis::explanation::{CategoryBytes, Finding, PeakReport, Value as Number};
+use whyoom_diagnosis::explanation::{CategoryBytes, Cause, Finding, PeakReport, Value as Number};
 
 use super::{LABEL_COLUMN, reading::is_healthy};
 use crate::{
     number::{count, exact_bytes, ordinal, plain, plural},
     text::{
-        doc::{Doc, Tone},
-        words::{View, cause_title, spaced},
+        doc::{Doc, Tone, shorten_middle},
+        words::{View, cause_title, source_line, spaced},
     },
 };
 
 pub(super) fn where_it_went(doc: &mut Doc, view: &View<'_>) {
     let categories = &view.device.categories;
     let at = categories.oom.as_ref().unwrap_or(&categories.peak);
-    let Some(text) = shares(view, at) else { return };
+    let shares = shares(view, at);
     let total = view.bytes(at.iter().map(|c| c.bytes).sum());
     let label = if categories.oom.is_some() { format!("Where {total} went") } else { format!("At the peak, {total}") };
-    labelled(doc, &label, &text);
+    let leaked = accumulated(view).filter(|_| !at.is_empty());
+    match (leaked, shares) {
+        (Some(leaked), shares) if categories.oom.is_some() => {
+            let by_kind = shares.map(|s| format!("; by kind: {s}")).unwrap_or_default();
+            labelled(doc, &label, &format!("{leaked}{by_kind}"));
+        }
+        (leaked, shares) => {
+            if let Some(shares) = shares {
+                labelled(doc, &label, &shares);
+            }
+            if let Some(leaked) = leaked {
+                labelled(doc, "By the end", &leaked);
+            }
+        }
+    }
+}
+
+/// What a leak holds, by the line that made it: it is the answer to where the bytes went, of whatever kind they are.
+fn accumulated(view: &View<'_>) -> Option<String> {
+    let leak = view.device.findings.iter().find(|f| f.cause == Cause::Leak && f.bytes_explained > 0)?;
+    let line = leak.culprits.first()?;
+    let at = source_line(view.sources.get(&line.file), line.line);
+    Some(format!("accumulated at {} {}", shorten_middle(&at, 60), view.bytes(leak.bytes_explained)))
 }
 
 /// `activations 3.41 GiB, parameters 0.43 GiB, …`, largest first; `None` where nothing is told apart.
 fn shares(view: &View<'_>, categories: &[CategoryBytes]) -> Option<String> {
-    const SHOWN: usize = 6;
+    const SHOWN: usize = 5;
+    /// Less than this part of all is not worth a name in the short form.
+    const NAMED: u64 = 200;
+    let total: u64 = categories.iter().map(|c| c.bytes).fold(0, u64::saturating_add);
     let mut parts: Vec<&CategoryBytes> = categories.iter().filter(|c| c.bytes > 0).collect();
     if parts.iter().all(|c| c.category == "other") {
         return None;
     }
     parts.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.category.cmp(b.category)));
-    let shown = if view.options.verbose { parts.len() } else { SHOWN };
+    let matters = parts.iter().filter(|c| c.bytes.saturating_mul(NAMED) >= total).count();
+    let most = SHOWN.saturating_sub(view.tightness).max(2);
+    let shown = if view.options.verbose { parts.len() } else { matters.min(most) };
+    // A rest of one is that one.
+    let shown = if shown + 1 == parts.len() { parts.len() } else { shown };
     let mut text: Vec<String> =
         parts.iter().take(shown).map(|c| format!("{} {}", spaced(c.category), view.bytes(c.bytes))).collect();
     if parts.len() > shown {
@@ -46,7 +75,7 @@ pub(super) fn not_the_cause(doc: &mut Doc, view: &View<'_>) {
     if all.is_empty() || (is_healthy(view.device) && !view.options.verbose) {
         return;
     }
-    let shown = if view.options.verbose { all.len() } else { SHOWN };
+    let shown = if view.options.verbose { all.len() } else { SHOWN.saturating_sub(view.tightness).max(1) };
     let mut label = if is_healthy(view.device) { "Ruled out" } else { "Not the cause" };
     for r in all.iter().take(shown) {
         let cause = cause_title(r.cause, None).to_lowercase();

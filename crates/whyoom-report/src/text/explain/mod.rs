@@ -23,6 +23,8 @@ use crate::number::{count, plural};
 
 /// Devices shown in full with [`TextOptions::verbose`]; nobody reads more.
 const IN_FULL: usize = 64;
+/// Lines of the short form, at most.
+const PAGE: usize = 42;
 /// Column at which the labelled lines of the lower half begin their text.
 const LABEL_COLUMN: usize = 25;
 
@@ -33,11 +35,17 @@ const LABEL_COLUMN: usize = 25;
 ///
 /// Those of `out`, a closed pipe among them.
 pub fn write_explanation(explanation: &Explanation, options: TextOptions, out: &mut dyn Write) -> io::Result<()> {
+    let laid_out = |tightness| lay_out(explanation, options, tightness);
+    let doc = (0..=View::TIGHTEST).map(laid_out).find(|doc| options.verbose || doc.height() <= PAGE);
+    doc.unwrap_or_else(|| laid_out(View::TIGHTEST)).write(options.colour, out)
+}
+
+fn lay_out(explanation: &Explanation, options: TextOptions, tightness: usize) -> Doc {
     let mut doc = Doc::new(options.ascii);
     let in_full = if options.verbose { IN_FULL } else { 1 };
     for device in explanation.devices.iter().take(in_full) {
         doc.blank();
-        write_device(&mut doc, &View::new(explanation, device, options));
+        write_device(&mut doc, &View::new(explanation, device, options).tightened(tightness));
     }
     if explanation.devices.is_empty() {
         nothing(&mut doc, explanation);
@@ -47,7 +55,7 @@ pub fn write_explanation(explanation: &Explanation, options: TextOptions, out: &
     if let Some(first) = explanation.devices.first() {
         next::more(&mut doc, &View::new(explanation, first, options));
     }
-    doc.write(options.colour, out)
+    doc
 }
 
 fn write_device(doc: &mut Doc, view: &View<'_>) {

@@ -1,9 +1,9 @@
 //! What to do next: the line to paste, the code to mend, or what to record.
 
-use whyoom_diagnosis::explanation::{Cause, Finding, Remedy, ReplayStatus};
+use whyoom_diagnosis::explanation::{Cause, DeviceReport, Finding, Remedy, ReplayStatus};
 
 use super::{
-    choice::recommended,
+    choice::{mildest_workload, recommended},
     reading::{Reading, is_healthy, reading},
 };
 use crate::{
@@ -26,10 +26,8 @@ pub(super) fn next(doc: &mut Doc, view: &View<'_>) {
         // A setting delays a leak; it is never the advice.
         Cause::Leak => mend(doc, view, verdict),
         _ => {
-            if !paste_setting(doc, view) && !is_helped(view) {
-                // What no layout holds is not mended by another layout.
-                let is_too_much = |f: &&Finding| device.would_fail.is_some() && f.cause == Cause::Capacity;
-                advise(doc, device.findings.iter().find(is_too_much).unwrap_or(verdict));
+            if !paste_setting(doc, view) {
+                advise(doc, view, verdict);
             }
         }
     }
@@ -76,13 +74,16 @@ fn assignment(settings: &str) -> String {
     format!("PYTORCH_CUDA_ALLOC_CONF={quote}{settings}{quote}")
 }
 
-/// Whether something that is no setting was shown to help: the list of remedies says it, advice would say it twice.
-fn is_helped(view: &View<'_>) -> bool {
-    let device = view.device;
-    device
-        .remedies
-        .iter()
-        .any(|r| r.kind != "setting" && matches!(reading(device, r), Reading::Passes | Reading::Lowers))
+/// What was shown to help and is no setting, as `half the batch passes`: the change that is mildest of those tried.
+fn shown_to_help(device: &DeviceReport) -> Option<String> {
+    let helps = |r: &&Remedy| {
+        matches!(r.kind, "code" | "workload" | "call")
+            && matches!(reading(device, r), Reading::Passes | Reading::Lowers)
+    };
+    let mildest = mildest_workload(device).map(|i| &device.remedies[i]).filter(|r| helps(r));
+    let best = mildest.or_else(|| device.remedies.iter().find(helps))?;
+    let what = if reading(device, best) == Reading::Lowers { "reserves less" } else { "passes" };
+    Some(format!("{} {what}, as tried", best.apply))
 }
 
 fn label(doc: &mut Doc, name: &str, text: &str) {
@@ -129,12 +130,12 @@ fn mend(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
     label(doc, "Do this:", &text);
 }
 
-/// Advice where nothing tried passes. It is reasoning, not replay, and claims nothing of the outcome.
-fn advise(doc: &mut Doc, finding: &Finding) {
+/// Advice where no setting is enough. It is reasoning, not replay, and claims nothing of the outcome; what was shown by
+/// replay is added as such.
+fn advise(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
+    let device = view.device;
     let text = match finding.cause {
-        Cause::Capacity => {
-            "less per step (a smaller batch with accumulation, gradient checkpointing) or a larger limit"
-        }
+        Cause::Capacity => smaller(device),
         Cause::Spike => {
             "bound the step that stands out: cap or bucket its lengths, split its batch, or give evaluation its own batch size"
         }
@@ -145,10 +146,31 @@ fn advise(doc: &mut Doc, finding: &Finding) {
         }
         Cause::PrivatePool => "capture fewer graphs, let them share a pool, or drop those no longer replayed",
         Cause::Fragmentation => "make sizes repeat: pad or bucket the lengths that change from step to step",
-        Cause::Settings | Cause::Leak | Cause::Healthy | Cause::Undetermined => return,
+        Cause::Settings => "unset PYTORCH_CUDA_ALLOC_CONF",
+        Cause::Leak | Cause::Healthy | Cause::Undetermined => return,
     };
     doc.blank();
-    label(doc, "Do this:", text);
+    let shown = shown_to_help(device).map(|s| format!("; {s}")).unwrap_or_default();
+    label(doc, "Do this:", &format!("{text}{shown}"));
+}
+
+/// What to make smaller, by what holds most of the bytes.
+fn smaller(device: &DeviceReport) -> &'static str {
+    let at = device.categories.oom.as_ref().unwrap_or(&device.categories.peak);
+    let total: u64 = at.iter().map(|c| c.bytes).fold(0, u64::saturating_add);
+    let is_most = |names: &[&str]| {
+        let part = at.iter().filter(|c| names.contains(&c.category)).map(|c| c.bytes).fold(0, u64::saturating_add);
+        total > 0 && part > total / 2
+    };
+    if is_most(&["parameters", "buffers"]) {
+        "a smaller, sharded or quantised model, or a larger limit: a smaller batch leaves the parameters"
+    } else if is_most(&["parameters", "buffers", "gradients", "optimizer_state"]) {
+        "less for each parameter (an optimizer with less state, sharding, lower precision), or a larger limit"
+    } else if is_most(&["inputs"]) {
+        "keep less data on the GPU (move it there batch by batch), or a larger limit"
+    } else {
+        "less per step (a smaller batch with accumulation, gradient checkpointing) or a larger limit"
+    }
 }
 
 /// What to record, for a verdict that needs more.
@@ -192,7 +214,8 @@ fn record(doc: &mut Doc, view: &View<'_>) {
 fn fits_from(doc: &mut Doc, view: &View<'_>) {
     let bound = &view.device.bound;
     let text = match (bound.fits_from_bytes_default, bound.fits_from_bytes_best) {
-        (Some(default), Some(best)) if default != best => {
+        // What reads the same is said once.
+        (Some(default), Some(best)) if view.bytes(default) != view.bytes(best) => {
             format!("from {} with default settings, from {} with the best", view.bytes(default), view.bytes(best))
         }
         (Some(default), _) => format!("from {} with default settings", view.bytes(default)),
@@ -212,7 +235,7 @@ pub(super) fn more(doc: &mut Doc, view: &View<'_>) {
         parts.push("-v for all of it");
     }
     if view.device.replay.events > 0 {
-        parts.push("whyoom replay --settings S FILE tries another setting");
+        parts.extend(["whyoom tune FILE", "whyoom replay --settings S FILE"]);
     }
     if !parts.is_empty() {
         doc.entry(0, &[(Tone::Dim, "More:".into())], 7, &[(Tone::Dim, parts.join(" · "))]);

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use whyoom_diagnosis::explanation::{Cause, DeviceReport, Remedy, RemedyOutcome, ReplayStatus};
+use whyoom_diagnosis::explanation::{Cause, DeviceReport, Finding, Remedy, RemedyOutcome, ReplayStatus};
 
 use crate::text::doc::Tone;
 
@@ -15,6 +15,10 @@ pub(super) enum Reading {
     Gamble,
     /// The limit is known as an interval, and it depends on where in it the limit lies.
     Depends,
+    /// Passes where a leak decides: it dies of the same a little later.
+    Delays,
+    /// Reserves less or more than the recording did: what is not known of another run decides.
+    Open,
     /// Would lower what is reserved; nothing failed that it could get past.
     Lowers,
     /// Changes nothing, where nothing failed.
@@ -29,7 +33,7 @@ impl Reading {
     pub(super) fn mark(self) -> (Tone, &'static str) {
         match self {
             Self::Passes | Self::Lowers => (Tone::Good, "✓"),
-            Self::Gamble | Self::Depends => (Tone::Caution, "~"),
+            Self::Gamble | Self::Depends | Self::Delays | Self::Open => (Tone::Caution, "~"),
             Self::Fails => (Tone::Bad, "✗"),
             Self::Same => (Tone::Plain, "="),
             Self::Unverified => (Tone::Caution, "?"),
@@ -41,6 +45,9 @@ impl Reading {
 pub(super) fn reading(device: &DeviceReport, remedy: &Remedy) -> Reading {
     if device.replay.status == ReplayStatus::Diverged && remedy.basis.contains("replay") {
         return Reading::Unverified;
+    }
+    if is_open(device, remedy) {
+        return Reading::Open;
     }
     let failed = device.oom.is_some();
     let is_asked = is_limit_asked(device);
@@ -64,7 +71,33 @@ pub(super) fn reading(device: &DeviceReport, remedy: &Remedy) -> Reading {
 }
 
 fn passing(device: &DeviceReport, remedy: &Remedy) -> Reading {
-    if is_gamble(device, remedy) { Reading::Gamble } else { Reading::Passes }
+    if is_gamble(device, remedy) {
+        Reading::Gamble
+    } else if delays(device, remedy) {
+        Reading::Delays
+    } else {
+        Reading::Passes
+    }
+}
+
+/// Whether `remedy` leaves a leak as it is, which goes on.
+fn delays(device: &DeviceReport, remedy: &Remedy) -> bool {
+    let goes_on =
+        |f: &Finding| f.cause == Cause::Leak && f.growth.as_ref().is_some_and(|g| g.dies_again_in_steps.is_some());
+    device.findings.first().is_some_and(goes_on) && !remedy.id.starts_with("code/drop")
+}
+
+/// Whether the figures tried lie on both sides of the recorded one, where nothing but figures is asked.
+fn is_open(device: &DeviceReport, remedy: &Remedy) -> bool {
+    let Some((low, high)) = remedy.peak_reserved_range else { return false };
+    let recorded = device.peak.reserved_bytes;
+    // A hundredth is a segment here or there.
+    let slack = recorded / 100;
+    device.oom.is_none()
+        && !is_limit_asked(device)
+        && remedy.first_failure.is_none()
+        && low.saturating_add(slack) < recorded
+        && high > recorded.saturating_add(slack)
 }
 
 /// Whether the question is if a run that did not fail would live under a limit that was given.

@@ -116,13 +116,15 @@ fn basis_of_all(device: &DeviceReport) -> &'static str {
         return "not verified: the replay diverges";
     }
     let exact = |r: &Remedy| r.basis == "exact_replay";
-    if device.remedies.iter().all(|r| r.basis == "replay_estimate") {
+    if tried(device).all(|r| r.basis == "replay_estimate") {
         "basis: an estimate by replay"
     } else if is_estimated_throughout(device) {
         "basis: replay; what passes, estimated"
-    } else if device.remedies.iter().all(exact) {
+    } else if tried(device).all(exact) {
         "basis: replay of this recording"
-    } else if device.remedies.iter().any(exact) {
+    } else if is_program_estimated(device) {
+        "basis: replay; code and batch, estimated"
+    } else if tried(device).any(exact) {
         "basis: replay, or as marked"
     } else {
         ""
@@ -132,9 +134,21 @@ fn basis_of_all(device: &DeviceReport) -> &'static str {
 /// Whether every remedy that passes was estimated by replay, so that it need not be said of each. Those that fail
 /// fail at the request that failed or before it, where nothing is supposed.
 fn is_estimated_throughout(device: &DeviceReport) -> bool {
-    let mut passing = device.remedies.iter().filter(|r| r.first_failure.is_none()).peekable();
+    let mut passing = tried(device).filter(|r| r.first_failure.is_none()).peekable();
     passing.peek().is_some() && passing.all(|r| r.basis == "replay_estimate") && device.oom.is_some()
-        || device.remedies.iter().all(|r| r.basis == "replay_estimate")
+        || tried(device).all(|r| r.basis == "replay_estimate")
+}
+
+/// What the rows are of; a larger limit has a line of its own below them.
+fn tried(device: &DeviceReport) -> impl Iterator<Item = &Remedy> {
+    device.remedies.iter().filter(|r| r.kind != "environment")
+}
+
+/// Whether nothing but what changes the program was estimated, so that the heading can say it.
+fn is_program_estimated(device: &DeviceReport) -> bool {
+    let is_change = |r: &Remedy| matches!(r.kind, "code" | "workload");
+    tried(device).any(is_change)
+        && tried(device).all(|r| r.basis == if is_change(r) { "replay_estimate" } else { "exact_replay" })
 }
 
 /// What no setting can do, said before the settings.
@@ -155,14 +169,22 @@ fn bound(doc: &mut Doc, view: &View<'_>) {
     doc.paragraph(
         2,
         Tone::Plain,
-        &format!("No allocator setting can help: {} must go{or}.", view.bytes(bound.bytes_to_free)),
+        &format!("No allocator setting can help: at least {} must go{or}.", view.bytes(bound.bytes_to_free)),
     );
 }
 
 /// Whether the note of a remedy is shown beside it.
 fn shows_note(view: &View<'_>, remedy: &Remedy) -> bool {
     // Where the replay diverges there is no result that a note could qualify.
-    let helps = [Reading::Passes, Reading::Gamble, Reading::Depends, Reading::Lowers, Reading::Unverified];
+    let helps = [
+        Reading::Passes,
+        Reading::Gamble,
+        Reading::Delays,
+        Reading::Depends,
+        Reading::Lowers,
+        Reading::Open,
+        Reading::Unverified,
+    ];
     view.device.replay.status != ReplayStatus::Diverged
         && (view.options.verbose || helps.contains(&reading(view.device, remedy)))
 }
@@ -196,7 +218,7 @@ fn line(doc: &mut Doc, view: &View<'_>, remedy: &Remedy, common: &[&str]) {
     let reading = reading(device, remedy);
     let (tone, mark) = reading.mark();
     let mut text = result(view, remedy, reading);
-    let is_marked = remedy.basis != "exact_replay" && !is_estimated_throughout(device);
+    let is_marked = remedy.basis != "exact_replay" && !is_estimated_throughout(device) && !is_program_estimated(device);
     if is_marked && device.replay.status != ReplayStatus::Diverged {
         text.push_str(match remedy.basis {
             "replay_estimate" => " (estimate)",
@@ -244,7 +266,8 @@ fn rest(doc: &mut Doc, view: &View<'_>, shown: &[usize]) {
         .remedies
         .iter()
         .enumerate()
-        .filter(|(i, _)| !shown.contains(i))
+        // What a larger limit comes to is said by the line of its own.
+        .filter(|(i, r)| !shown.contains(i) && r.kind != "environment")
         .map(|(_, r)| reading(device, r))
         .collect();
     if hidden.is_empty() {
@@ -256,7 +279,9 @@ fn rest(doc: &mut Doc, view: &View<'_>, shown: &[usize]) {
     let parts: Vec<String> = [
         (number(&[Reading::Passes]), "passes", "pass"),
         (number(&[Reading::Gamble]), "is a gamble", "are gambles"),
+        (number(&[Reading::Delays]), "is a delay", "are delays"),
         (number(&[Reading::Depends]), "depends on the limit", "depend on the limit"),
+        (number(&[Reading::Open]), "may reserve more or less", "may reserve more or less"),
         (number(&[Reading::Lowers]), "reserves less", "reserve less"),
         (number(&[Reading::Same]), "changes nothing", "change nothing"),
         (number(&[Reading::Fails]), fails.0, fails.1),
@@ -266,7 +291,7 @@ fn rest(doc: &mut Doc, view: &View<'_>, shown: &[usize]) {
     .filter(|(n, _, _)| *n > 0)
     .map(|(n, one, many)| format!("{n} {}", if n == 1 { one } else { many }))
     .collect();
-    doc.paragraph(4, Tone::Dim, &format!("{} more tried: {}; -v shows all", hidden.len(), parts.join(", ")));
+    doc.paragraph(4, Tone::Dim, &format!("{} more tried: {}", hidden.len(), parts.join(", ")));
 }
 
 /// What the results above do not say.
@@ -276,9 +301,11 @@ fn caveats(doc: &mut Doc, view: &View<'_>, shown: &[usize], common: &[&str]) {
         doc.paragraph(2, Tone::Plain, &sentence(note));
     }
     let mut said: Vec<String> = Vec::new();
+    said.extend(terms(view, shown, common));
     let is_cut = |i: &usize| {
         let remedy = &device.remedies[*i];
-        remedy.scope == "failing_request" && matches!(reading(device, remedy), Reading::Passes | Reading::Gamble)
+        remedy.scope == "failing_request"
+            && matches!(reading(device, remedy), Reading::Passes | Reading::Gamble | Reading::Delays)
     };
     if let Some(oom) = device.oom.as_ref().filter(|_| shown.iter().any(is_cut)) {
         let text = match (oom.went_on, oom.step) {
@@ -290,15 +317,65 @@ fn caveats(doc: &mut Doc, view: &View<'_>, shown: &[usize], common: &[&str]) {
     }
     if device.replay.status != ReplayStatus::Diverged {
         said.extend(limit(view));
+        said.extend(where_the_limit_is_known(view));
     }
-    let both = said.join(" ");
-    // On one line where there is room.
-    if both.chars().count() + 2 <= WIDTH {
-        said = vec![both];
+    // Several on one line where there is room.
+    let mut line = String::new();
+    for text in said {
+        if line.is_empty() {
+            line = text;
+        } else if line.chars().count() + 1 + text.chars().count() + 2 <= WIDTH {
+            line.extend([" ", &text]);
+        } else {
+            doc.paragraph(2, Tone::Plain, &std::mem::replace(&mut line, text));
+        }
     }
-    for text in said.iter().filter(|t| !t.is_empty()) {
-        doc.paragraph(2, Tone::Plain, text);
+    if !line.is_empty() {
+        doc.paragraph(2, Tone::Plain, &line);
     }
+}
+
+/// The words of the rows that people cannot know.
+fn terms(view: &View<'_>, shown: &[usize], common: &[&str]) -> Vec<String> {
+    let device = view.device;
+    let rows = || shown.iter().map(|&i| &device.remedies[i]);
+    let says = |what: &str| {
+        let in_note = |r: &Remedy| shows_note(view, r) && notes(r).any(|n| n.contains(what));
+        rows().any(|r| result(view, r, reading(device, r)).contains(what) || in_note(r))
+            || common.iter().any(|n| n.contains(what))
+    };
+    let mut out = Vec::new();
+    // The collector looks at its threshold only under a cap (`garbage_collect_cached_blocks`, all releases).
+    let is_collector = |r: &Remedy| r.apply.starts_with("garbage_collection_threshold");
+    let is_uncapped = device.limit.source == "card" || device.limit.low_bytes.is_none();
+    if is_uncapped && rows().any(is_collector) {
+        out.push("garbage_collection_threshold acts only under a set memory fraction.".to_owned());
+    }
+    if says("placement") {
+        out.push("Placement: where the driver puts segments.".to_owned());
+    }
+    let passes_everywhere =
+        |r: &Remedy| reading(device, r) == Reading::Gamble && !result(view, r, Reading::Gamble).contains("placement");
+    if rows().any(passes_everywhere) {
+        out.push("A gamble passes by under 0.5 %.".to_owned());
+    }
+    out
+}
+
+/// Where to read the limit, if the trace shows it only roughly.
+fn where_the_limit_is_known(view: &View<'_>) -> Option<String> {
+    let limit = &view.device.limit;
+    let (low, high) = (limit.low_bytes?, limit.high_bytes?);
+    // Up to a hundredth decides little.
+    if view.device.oom.is_none() || high.saturating_sub(low) <= high / 100 {
+        return None;
+    }
+    Some(match limit.source {
+        "argument" | "oom_message" => return None,
+        "card" => "What the card has decides: --card NAME or --limit SIZE says it.".to_owned(),
+        // `allowed_info` in `CUDACachingAllocator.cpp`, from 1.8 on.
+        _ => "Your OOM message says \"N allowed\": give it with --limit N.".to_owned(),
+    })
 }
 
 /// The limit that was tried under, where it is not plain.

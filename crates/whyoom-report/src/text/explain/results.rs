@@ -6,19 +6,19 @@ use whyoom_diagnosis::explanation::{FailurePoint, Remedy, RemedyOutcome};
 
 use super::reading::{Reading, is_limit_asked, passes_under};
 use crate::{
-    number::{count, plural},
-    text::words::{View, steps_in_words},
+    number::plural,
+    text::words::{View, in_words},
 };
 
 /// The price in time: calls to the driver; what did not happen is left out.
 pub(super) fn driver_calls(remedy: &Remedy) -> String {
     let mut allocations = plural(remedy.driver_allocations, "driver allocation", "driver allocations");
     if remedy.maps > 0 {
-        let _ = write!(allocations, " ({} maps)", count(remedy.maps));
+        let _ = write!(allocations, " ({})", plural(remedy.maps, "map", "maps"));
     }
     let mut frees = plural(remedy.driver_frees, "free", "frees");
     if remedy.unmaps > 0 {
-        let _ = write!(frees, " ({} unmaps)", count(remedy.unmaps));
+        let _ = write!(frees, " ({})", plural(remedy.unmaps, "unmap", "unmaps"));
     }
     let mut parts = vec![allocations, frees];
     for (n, one, many) in
@@ -37,7 +37,12 @@ pub(super) fn result(view: &View<'_>, remedy: &Remedy, reading: Reading) -> Stri
     match reading {
         Reading::Unverified => "not verified".into(),
         Reading::Passes => format!("passes{}", peak_and_spare(view, remedy)),
-        Reading::Gamble => format!("passes{}: a gamble", peak_and_spare(view, remedy)),
+        Reading::Gamble => format!("a gamble{}", peak_and_spare(view, remedy)),
+        Reading::Delays => format!("a delay{}", peak_and_spare(view, remedy)),
+        Reading::Open => {
+            let range = peak(view, remedy).unwrap_or_default();
+            format!("reserves {range}: more or less than the {} recorded", view.bytes(device.peak.reserved_bytes))
+        }
         Reading::Depends => {
             let from = remedy.passes_from_limit_bytes.map(|b| view.bytes(b)).unwrap_or_default();
             let is_low = device.limit.low_bytes.is_some_and(|low| view.bytes(low) == from);
@@ -61,9 +66,9 @@ fn failure(view: &View<'_>, remedy: &Remedy) -> String {
     // That it fails at the same request is not the better known for where else it may fail.
     let ties = remedy.tie_sensitive && (view.options.verbose || remedy.outcome != RemedyOutcome::NoChange);
     let worse = match (remedy.outcome == RemedyOutcome::Worse, ties) {
-        (true, true) => ": worse (ties decide)",
+        (true, true) => ": worse (placement decides)",
         (true, false) => ": worse",
-        (false, true) => " (ties decide)",
+        (false, true) => " (placement decides)",
         (false, false) => "",
     };
     match (&remedy.first_failure, &device.oom) {
@@ -84,7 +89,7 @@ fn failure(view: &View<'_>, remedy: &Remedy) -> String {
                 return format!("fails {}{worse}", when(point, &at));
             }
             let same = if remedy.outcome == RemedyOutcome::NoChange { "fails at the same request" } else { "fails" };
-            same.to_owned() + if ties { " (ties decide)" } else { "" }
+            same.to_owned() + if ties { " (placement decides)" } else { "" }
         }
         (Some(_), None) => format!("fails, where the recorded run did not{worse}"),
         (None, _) if remedy.outcome == RemedyOutcome::NoChange => "changes nothing".into(),
@@ -115,9 +120,9 @@ fn when(point: &FailurePoint, recorded: &FailurePoint) -> String {
     let is_earlier = point.malloc < recorded.malloc;
     let side = if is_earlier { "earlier" } else { "later" };
     match (point.step, recorded.step) {
-        (Some(a), Some(b)) if a != b => format!("{} {side}", steps_in_words(a.abs_diff(b))),
+        (Some(a), Some(b)) if a != b => format!("{} {side}", in_words(a.abs_diff(b), "step", "steps")),
         (Some(_), Some(_)) => format!("{side} in the same step"),
-        _ => format!("{} {side}", plural(point.malloc.abs_diff(recorded.malloc), "request", "requests")),
+        _ => format!("{} {side}", in_words(point.malloc.abs_diff(recorded.malloc), "request", "requests")),
     }
 }
 

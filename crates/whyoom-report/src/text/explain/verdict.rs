@@ -130,7 +130,7 @@ fn too_little(doc: &mut Doc, view: &View<'_>) {
             2,
             Tone::Plain,
             &format!(
-                "Under {} it could not have run: {} must go, whatever the setting.",
+                "Under {} it could not have run: at least {} must go, whatever the setting.",
                 view.bytes(given),
                 view.bytes(bound.bytes_to_free)
             ),
@@ -248,7 +248,8 @@ fn culprits(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
     let replayed = || view.device.would_fail.as_ref().and_then(|w| w.place.as_ref());
     let said = view.device.oom.as_ref().and_then(|o| o.place.as_ref()).or_else(replayed);
     let is_said = |c: &Culprit| said.is_some_and(|p| p.file == c.file && p.line == c.line);
-    let shown = if view.options.verbose { finding.culprits.len() } else { CULPRITS };
+    let few = CULPRITS - usize::from(view.tightness >= 3);
+    let shown = if view.options.verbose { finding.culprits.len() } else { few };
     // The layout has no line of its own: what is named is the line whose request it failed.
     let is_of_request = finding.cause == Cause::Fragmentation;
     for (i, culprit) in finding.culprits.iter().take(shown).enumerate() {
