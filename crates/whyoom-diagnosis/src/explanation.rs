@@ -459,6 +459,9 @@ pub struct Remedy {
     pub headroom_bytes: Option<u64>,
     /// Where it fails at the limit's low end and passes at its high end: the limit from which it passes.
     pub passes_from_limit_bytes: Option<u64>,
+    /// A smaller limit under which a changed program passes too, in the usual placement, where its peak leaves little
+    /// of the limit: what is reserved may be cache that it would give back.
+    pub passes_under_bytes: Option<u64>,
     /// First failing request under this remedy.
     pub first_failure: Option<FailurePoint>,
     /// Full releases followed by another try.

@@ -53,6 +53,7 @@ pub(super) fn remedy(case: &Case<'_>, fits: &FitsFrom) -> Option<Remedy> {
         tie_sensitive: false,
         headroom_bytes: None,
         passes_from_limit_bytes: Some(fits.bytes),
+        passes_under_bytes: None,
         first_failure: None,
         retries: fits.stats.retries,
         driver_allocations: fits.stats.driver_allocations,

@@ -155,12 +155,12 @@ pub(crate) fn try_them(case: &Case<'_>, model: Model) -> Tried {
         .collect();
     let control = Control { passes: runs::control_passes(case, model, until), peaks: runs::control_peaks(case, model) };
     let tried = runs::run(case, &trials);
-    let firm = runs::firm_headroom(case, &trials, &tried);
+    let firm = runs::tighter_limits(case, &trials, &tried);
     let at_high_end = runs::at_high_end(case, &trials, &tried);
     let mut ranked: Vec<(outcome::Rank, usize, Remedy)> = Vec::with_capacity(proposals.len());
     for (i, ((proposal, tried), high)) in proposals.into_iter().zip(&tried).zip(at_high_end).enumerate() {
         let remedy = outcome::remedy(case, proposal, tried, high, &control, firm[i]);
-        ranked.push((outcome::rank(&remedy, case.limit.low), i, remedy));
+        ranked.push((outcome::rank(&remedy), i, remedy));
     }
     ranked.sort_by(|a, b| (&a.0, a.1).cmp(&(&b.0, b.1)));
     let mut remedies: Vec<Remedy> = ranked.into_iter().map(|r| r.2).collect();

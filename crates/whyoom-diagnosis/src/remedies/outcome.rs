@@ -23,7 +23,7 @@ pub(super) struct Rank {
 }
 
 /// The place of `remedy` among the others.
-pub(super) fn rank(remedy: &Remedy, limit: Option<u64>) -> Rank {
+pub(super) fn rank(remedy: &Remedy) -> Rank {
     let outcome = match remedy.outcome {
         RemedyOutcome::Passes => 0,
         RemedyOutcome::NotVerified => 1,
@@ -31,12 +31,11 @@ pub(super) fn rank(remedy: &Remedy, limit: Option<u64>) -> Rank {
         RemedyOutcome::Fails => 2,
         RemedyOutcome::Worse => 4,
     };
-    // Under how small a limit it passes, where that is known to be less than its peak.
-    let least_limit = limit.zip(remedy.headroom_bytes).map_or(u64::MAX, |(limit, room)| limit.saturating_sub(room));
+    let least_limit = remedy.passes_under_bytes.unwrap_or(u64::MAX);
     let worst_peak = remedy.peak_reserved_range.map_or(u64::MAX, |r| r.1);
     Rank {
         outcome,
-        is_risky: outcome == 0 && remedy.headroom_bytes == Some(0),
+        is_risky: outcome == 0 && remedy.headroom_bytes == Some(0) && remedy.passes_under_bytes.is_none(),
         less_room: if remedy.first_failure.is_some() { 0 } else { worst_peak.min(least_limit) },
         earlier: remedy.first_failure.map_or(0, |f| u64::MAX - f.malloc),
         retries: remedy.retries,
@@ -45,8 +44,8 @@ pub(super) fn rank(remedy: &Remedy, limit: Option<u64>) -> Rank {
 }
 
 /// What `tried` lets one say of `proposal`. `passes_at_high_end` is its peak reserved at the limit's high end, where it
-/// fails at the low end only; `control` is what comes of the recorded settings in such a replay, `firm` the room that is sure although the
-/// peak leaves less.
+/// fails at the low end only; `control` is what comes of the recorded settings in such a replay, `firm` a smaller limit that it passes
+/// under too.
 pub(super) fn remedy(
     case: &Case<'_>,
     proposal: Proposal,
@@ -67,7 +66,7 @@ pub(super) fn remedy(
     let worst = tried.peak_reserved_range.1;
     let headroom = match (case.limit.low, outcome.first_failure) {
         (Some(_), None) if tried.failing_members > 0 => Some(0),
-        (Some(low), None) => Some(low.saturating_sub(worst).max(firm.unwrap_or(0))),
+        (Some(low), None) => Some(low.saturating_sub(worst)),
         _ => None,
     };
     let mut notes: Vec<String> = Vec::new();
@@ -121,6 +120,7 @@ pub(super) fn remedy(
         tie_sensitive: tried.tie_sensitive,
         headroom_bytes: headroom,
         passes_from_limit_bytes: passes_at_high_end,
+        passes_under_bytes: firm,
         first_failure,
         retries: stats.retries,
         driver_allocations: stats.driver_allocations,

@@ -137,9 +137,9 @@ const TIGHTER: [u64; 2] = [95, 90];
 /// What leaves less than a part of this many of the limit leaves little.
 const LITTLE: u64 = 20;
 
-/// Room that each trial has for certain, where its peak leaves little: what is reserved may be cache that it would give
-/// back. The rest of the limit under which it passes still, in the usual placement.
-pub(super) fn firm_headroom(case: &Case<'_>, trials: &[Trial<'_>], tried: &[Tried]) -> Vec<Option<u64>> {
+/// A smaller limit under which a changed program passes too, in the usual placement, where its peak leaves little: what
+/// is reserved may be cache that it would give back. Not asked of settings alone, whose whole point is the layout.
+pub(super) fn tighter_limits(case: &Case<'_>, trials: &[Trial<'_>], tried: &[Tried]) -> Vec<Option<u64>> {
     let Some(limit) = case.limit.low else { return vec![None; trials.len()] };
     let steps: usize = trials.iter().map(|t| t.program.ops.len()).sum();
     let is_short = steps <= ALL_STEPS;
@@ -148,14 +148,15 @@ pub(super) fn firm_headroom(case: &Case<'_>, trials: &[Trial<'_>], tried: &[Trie
         .zip(tried)
         .map(|(trial, tried)| {
             let left = limit.saturating_sub(tried.peak_reserved_range.1);
-            if !is_short || tried.failing_members > 0 || left >= limit / LITTLE {
+            let is_changed = !std::ptr::eq(trial.program, &raw const case.recorded.program);
+            if !is_short || !is_changed || tried.failing_members > 0 || left >= limit / LITTLE {
                 return None;
             }
             let passes = |part: u64| {
                 let tighter = limit / 100 * part;
                 simulate(trial.program, &scenario(trial, Some(tighter))).first_failure.is_none()
             };
-            TIGHTER.iter().take_while(|part| passes(**part)).last().map(|part| limit - limit / 100 * part)
+            TIGHTER.iter().take_while(|part| passes(**part)).last().map(|part| limit / 100 * part)
         })
         .collect()
 }

@@ -51,6 +51,7 @@ pub fn remedy(apply: &str, outcome: RemedyOutcome) -> Remedy {
         tie_sensitive: false,
         headroom_bytes: None,
         passes_from_limit_bytes: None,
+        passes_under_bytes: None,
         first_failure: None,
         retries: 4,
         driver_allocations: 120,

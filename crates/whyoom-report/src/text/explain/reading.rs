@@ -105,16 +105,10 @@ pub(super) fn is_limit_asked(device: &DeviceReport) -> bool {
     device.oom.is_none() && device.limit.source == "argument" && device.limit.low_bytes.is_some()
 }
 
-/// A smaller limit under which it passes too, where its peak leaves less room than that: cache fills what there is.
-pub(super) fn passes_under(device: &DeviceReport, remedy: &Remedy) -> Option<u64> {
-    let (limit, headroom) = (device.limit.low_bytes?, remedy.headroom_bytes?);
-    let (_, high) = remedy.peak_reserved_range?;
-    (headroom > limit.saturating_sub(high)).then_some(limit - headroom)
-}
-
 /// Whether less than half a percent of the limit is left: the next library update decides.
 fn is_gamble(device: &DeviceReport, remedy: &Remedy) -> bool {
     match (remedy.headroom_bytes, device.limit.low_bytes) {
+        _ if remedy.passes_under_bytes.is_some() => false,
         (Some(spare), Some(limit)) => u128::from(spare) * 200 < u128::from(limit),
         _ => false,
     }

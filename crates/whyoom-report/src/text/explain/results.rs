@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use whyoom_diagnosis::explanation::{FailurePoint, Remedy, RemedyOutcome};
 
-use super::reading::{Reading, is_limit_asked, passes_under};
+use super::reading::{Reading, is_limit_asked};
 use crate::{
     number::plural,
     text::words::{View, in_words},
@@ -136,7 +136,7 @@ fn peak(view: &View<'_>, remedy: &Remedy) -> Option<String> {
 
 fn peak_and_spare(view: &View<'_>, remedy: &Remedy) -> String {
     let mut text = peak(view, remedy).map(|p| format!(", peak {p}")).unwrap_or_default();
-    if let Some(limit) = passes_under(view.device, remedy) {
+    if let Some(limit) = remedy.passes_under_bytes {
         return format!("{text}, and under {} too", view.bytes(limit));
     }
     match (remedy.headroom_bytes, remedy.peak_reserved_range, view.device.limit.low_bytes) {
