@@ -39,6 +39,7 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'Says why, who, and what would help (the default verb)')
             [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Checks that the model reproduces a recording, or tries other settings on it')
             [CompletionResult]::new('tune', 'tune', [CompletionResultType]::ParameterValue, 'Searches the allocator''s settings for those that reserve least')
+            [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Says what changed between two recordings: optimizer, batch, version, rank')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -93,10 +94,24 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             break
         }
+        'whyoom;diff' {
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device index (may be given again, or as 0,1)')
+            [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON (pretty or, with --json=compact, on one line)')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--bytes', '--bytes', [CompletionResultType]::ParameterName, 'Show exact bytes')
+            [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Keep to ASCII characters')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
         'whyoom;help' {
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'Says why, who, and what would help (the default verb)')
             [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Checks that the model reproduces a recording, or tries other settings on it')
             [CompletionResult]::new('tune', 'tune', [CompletionResultType]::ParameterValue, 'Searches the allocator''s settings for those that reserve least')
+            [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Says what changed between two recordings: optimizer, batch, version, rank')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -107,6 +122,9 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             break
         }
         'whyoom;help;tune' {
+            break
+        }
+        'whyoom;help;diff' {
             break
         }
         'whyoom;help;help' {

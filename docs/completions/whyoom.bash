@@ -16,6 +16,9 @@ _whyoom() {
             ",$1")
                 cmd="whyoom"
                 ;;
+            whyoom,diff)
+                cmd="whyoom__subcmd__diff"
+                ;;
             whyoom,explain)
                 cmd="whyoom__subcmd__explain"
                 ;;
@@ -27,6 +30,9 @@ _whyoom() {
                 ;;
             whyoom,tune)
                 cmd="whyoom__subcmd__tune"
+                ;;
+            whyoom__subcmd__help,diff)
+                cmd="whyoom__subcmd__help__subcmd__diff"
                 ;;
             whyoom__subcmd__help,explain)
                 cmd="whyoom__subcmd__help__subcmd__explain"
@@ -47,7 +53,7 @@ _whyoom() {
 
     case "${cmd}" in
         whyoom)
-            opts="-v -h -V --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --help --version explain replay tune help"
+            opts="-v -h -V --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --help --version explain replay tune diff help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -79,6 +85,36 @@ _whyoom() {
                     ;;
                 --fail-on)
                     COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        whyoom__subcmd__diff)
+            opts="-v -h --device --torch --json --verbose --bytes --ascii --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --torch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -W "pretty compact" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 *)
@@ -131,8 +167,22 @@ _whyoom() {
             return 0
             ;;
         whyoom__subcmd__help)
-            opts="explain replay tune help"
+            opts="explain replay tune diff help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        whyoom__subcmd__help__subcmd__diff)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
             fi

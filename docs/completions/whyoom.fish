@@ -42,6 +42,7 @@ complete -c whyoom -n "__fish_whyoom_needs_command" -s V -l version -d 'Print ve
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "explain" -d 'Says why, who, and what would help (the default verb)'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "tune" -d 'Searches the allocator\'s settings for those that reserve least'
+complete -c whyoom -n "__fish_whyoom_needs_command" -a "diff" -d 'Says what changed between two recordings: optimizer, batch, version, rank'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l device -d 'Only this device (may be given again, or as 0,1)' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
@@ -90,7 +91,19 @@ complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -s v -l verbose -d '
 complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l bytes -d 'Show exact bytes'
 complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -l ascii -d 'Keep to ASCII characters'
 complete -c whyoom -n "__fish_whyoom_using_subcommand tune" -s h -l help -d 'Print help'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune help" -f -a "explain" -d 'Says why, who, and what would help (the default verb)'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune help" -f -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune help" -f -a "tune" -d 'Searches the allocator\'s settings for those that reserve least'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -l device -d 'Only this device index (may be given again, or as 0,1)' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -l json -d 'Write JSON (pretty or, with --json=compact, on one line)' -r -f -a "pretty\t''
+compact\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -l color -d 'When to use colours' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -s v -l verbose -d 'Show everything, not only what matters most'
+complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -l bytes -d 'Show exact bytes'
+complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -l ascii -d 'Keep to ASCII characters'
+complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -s h -l help -d 'Print help'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff help" -f -a "explain" -d 'Says why, who, and what would help (the default verb)'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff help" -f -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff help" -f -a "tune" -d 'Searches the allocator\'s settings for those that reserve least'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff help" -f -a "diff" -d 'Says what changed between two recordings: optimizer, batch, version, rank'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
