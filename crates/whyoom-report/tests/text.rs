@@ -573,6 +573,10 @@ fn a_tuned_string_is_never_broken() {
     let candidate = |settings: &str, bytes| Candidate {
         settings: settings.into(),
         variable: "PYTORCH_CUDA_ALLOC_CONF",
+        limit_bytes: None,
+        model: "2.11".into(),
+        ooms: 0,
+        hypothetical_from: None,
         oom: false,
         first_oom: None,
         peak: peak(bytes),

@@ -32,18 +32,15 @@ pub(crate) fn add(root: &Path, files: &mut Files) -> Result<()> {
     let part = Part::of(std::slice::from_ref(&included), &rows(&included.join("outcomes.json"))?, &changes)?;
     let _ = write!(page, "## Included recordings\n\n{}", part.text());
     page.push_str(BEGIN);
-    match std::env::var_os("WHYOOM_CORPUS") {
-        Some(corpus) => {
-            let wider = PathBuf::from(corpus).join("recordings");
-            let outcomes = rows(&wider.join("outcomes.json"))?;
-            let part = Part::of(&[wider, included], &outcomes, &changes)?;
-            let _ = write!(page, "\n## Wider corpus\n\n{}", part.text());
-        }
-        None => {
-            let old = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
-            let kept = old.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END)).map_or("", |(kept, _)| kept);
-            page.push_str(kept);
-        }
+    if let Some(corpus) = std::env::var_os("WHYOOM_CORPUS") {
+        let wider = PathBuf::from(corpus).join("recordings");
+        let outcomes = rows(&wider.join("outcomes.json"))?;
+        let part = Part::of(&[wider, included], &outcomes, &changes)?;
+        let _ = write!(page, "\n## Wider corpus\n\n{}", part.text());
+    } else {
+        let old = fs::read_to_string(root.join(PAGE)).unwrap_or_default();
+        let kept = old.split_once(BEGIN).and_then(|(_, rest)| rest.split_once(END)).map_or("", |(kept, _)| kept);
+        page.push_str(kept);
     }
     page.push_str(END);
     files.insert(PAGE.into(), page.into_bytes());

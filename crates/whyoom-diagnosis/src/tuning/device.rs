@@ -79,8 +79,9 @@ pub(super) fn tune(input: usize, shared: &Shared<'_>, device: &Device, options: 
     report.pareto = tuned.pareto.iter().map(row).collect();
     let best = tuned.best.map(|i| &tuned.pareto[i]);
     report.best = best.map(row);
-    if is_exact && case.failing.is_none() && case.limit.source != "argument" {
-        as_recorded(&mut report, &case);
+    let mut best = best;
+    if is_exact && case.failing.is_none() && case.limit.source != "argument" && as_recorded(&mut report, &case) {
+        best = Some(&tuned.reference);
     }
     report.bounds = bounds(&case, model, &tuned.default, best);
     if let Some(best) = best {
@@ -198,10 +199,11 @@ fn bounds(
     }
 }
 
-/// The peak of the recorded settings is known, and no matter of placements. Where nothing reserves less, they are best.
-fn as_recorded(report: &mut DeviceTuning, case: &Case<'_>) {
+/// The peak of the recorded settings is known, and no matter of placements. Where nothing reserves less, they are best;
+/// whether that is so.
+fn as_recorded(report: &mut DeviceTuning, case: &Case<'_>) -> bool {
     let peak = case.peak_reserved();
-    let Some(recorded) = &mut report.recorded else { return };
+    let Some(recorded) = &mut report.recorded else { return false };
     recorded.peak.reserved_bytes = peak;
     recorded.peak_reserved_range = (peak, peak);
     (recorded.tie_sensitive, recorded.timing_sensitive) = (false, false);
@@ -211,13 +213,15 @@ fn as_recorded(report: &mut DeviceTuning, case: &Case<'_>) {
         *c = recorded.clone();
     }
     report.pareto.sort_by_key(|c| c.peak_reserved_range.1);
-    if report.best.as_ref().is_none_or(|best| best.peak_reserved_range.1 + peak / SAME > peak) {
+    let is_best = report.best.as_ref().is_none_or(|best| best.peak_reserved_range.1 + peak / SAME > peak);
+    if is_best {
         report.best = Some(recorded.clone());
         if !report.pareto.iter().any(is_as_recorded) {
             report.pareto.push(recorded);
             report.pareto.sort_by_key(|c| c.peak_reserved_range.1);
         }
     }
+    is_best
 }
 
 /// Bytes that the program held at its peak, or would have with the request that failed: as asked for, not as rounded.

@@ -105,9 +105,19 @@ pub(super) fn is_limit_asked(device: &DeviceReport) -> bool {
     device.oom.is_none() && device.limit.source == "argument" && device.limit.low_bytes.is_some()
 }
 
+/// Bytes left under the limit's low end by the least favourable placement tried.
+pub(super) fn spare(device: &DeviceReport, remedy: &Remedy) -> Option<u64> {
+    let headroom = remedy.headroom_bytes?;
+    let worst = match (device.limit.low_bytes, remedy.peak_reserved_range) {
+        (Some(limit), Some((_, high))) => limit.saturating_sub(high),
+        _ => headroom,
+    };
+    Some(headroom.min(worst))
+}
+
 /// Whether less than half a percent of the limit is left: the next library update decides.
 fn is_gamble(device: &DeviceReport, remedy: &Remedy) -> bool {
-    match (remedy.headroom_bytes, device.limit.low_bytes) {
+    match (spare(device, remedy), device.limit.low_bytes) {
         _ if remedy.passes_under_bytes.is_some() => false,
         (Some(spare), Some(limit)) => u128::from(spare) * 200 < u128::from(limit),
         _ => false,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use whyoom_diagnosis::explanation::{FailurePoint, Remedy, RemedyOutcome};
 
-use super::reading::{Reading, is_limit_asked};
+use super::reading::{Reading, is_limit_asked, spare};
 use crate::{
     number::plural,
     text::words::{View, in_words},
@@ -139,7 +139,7 @@ fn peak_and_spare(view: &View<'_>, remedy: &Remedy) -> String {
     if let Some(limit) = remedy.passes_under_bytes {
         return format!("{text}, and under {} too", view.bytes(limit));
     }
-    match (remedy.headroom_bytes, remedy.peak_reserved_range, view.device.limit.low_bytes) {
+    match (spare(view.device, remedy), remedy.peak_reserved_range, view.device.limit.low_bytes) {
         (_, Some((_, high)), Some(limit)) if high > limit => text.push_str(", not in every placement tried"),
         // Without room in some placement only; the note says in how many.
         (Some(0), _, Some(limit)) if remedy.peak_reserved_bytes.is_some_and(|p| p < limit) => {}
