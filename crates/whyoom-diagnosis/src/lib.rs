@@ -15,6 +15,7 @@ mod groups;
 mod in_force;
 mod limit;
 pub mod number;
+pub mod recording;
 mod remedies;
 mod state_only;
 mod tables;

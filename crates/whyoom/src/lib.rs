@@ -19,7 +19,6 @@ mod cli;
 mod exit;
 mod pipeline;
 mod progress;
-mod recording;
 mod size;
 mod streams;
 mod verbs;

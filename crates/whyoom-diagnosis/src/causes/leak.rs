@@ -254,6 +254,9 @@ pub(crate) fn rule_out(case: &Case<'_>) -> Option<String> {
     }
 }
 
+/// A rise over the run by less than this part of what is live between steps is no drift.
+const DRIFTS: u64 = 4;
+
 /// By how much live bytes between steps rise from one step to the next, early steps against late ones; `None` where
 /// there are too few. Steps differ in what they hold over their end, so that the median of a third of them is compared.
 fn drift(case: &Case<'_>) -> Option<u64> {
@@ -265,6 +268,10 @@ fn drift(case: &Case<'_>) -> Option<u64> {
         sorted.get(sorted.len() / 2).copied()
     };
     let (early, late) = (middle(floors.get(..third)?)?, middle(floors.get(floors.len() - third..)?)?);
+    // What steps hold over their end differs by more than a little.
+    if late.saturating_sub(early) < early / DRIFTS {
+        return Some(0);
+    }
     Some(late.saturating_sub(early) / (floors.len() - third).max(1) as u64)
 }
 

@@ -7,7 +7,7 @@ use whyoom_allocator::{
     Model, Release, SizeRules, Stats,
     settings::{Backend, Settings, SettingsError, parse},
 };
-use whyoom_diagnosis::{Change, Changed, NothingToChange, change, impossible_sizes};
+use whyoom_diagnosis::{Change, Changed, NothingToChange, change, impossible_sizes, recording};
 use whyoom_replay::{
     LimitKind, LimitSource, Recorded, RecordedOptions, Start, StepBasis, Steps, Trace, Trial, Until, replay_recorded,
     try_all,
@@ -26,7 +26,6 @@ use crate::{
     cli::{LimitArg, ReplayArgs, TorchArg},
     pipeline::{self, Loaded, Presentation},
     progress::Progress,
-    recording,
 };
 
 pub(crate) fn run(args: &ReplayArgs, streams: &mut Streams<'_>) -> Exit {
