@@ -609,6 +609,7 @@ fn a_tuned_string_is_never_broken() {
         candidates_completed: 240,
         candidates_failed: 0,
         pareto: vec![best, candidate("large_segment_size_mb:1024", common::GIB)],
+        accumulates: false,
         bounds: Bounds { compact_bytes: 918 * common::MIB, ..Bounds::default() },
         batch: None,
         note: None,

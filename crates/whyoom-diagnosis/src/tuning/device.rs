@@ -3,6 +3,7 @@
 use super::{BatchScale, Bounds, Candidate, DeviceTuning, FirstOom, Peak, incompatible};
 use crate::case::Case;
 use crate::causes::leak;
+use crate::explanation::Confidence;
 use crate::groups::{self, GroupName};
 use crate::remedies::{effective, start, until};
 use crate::tables::ledger::Ledger;
@@ -87,8 +88,18 @@ pub(super) fn tune(input: usize, shared: &Shared<'_>, device: &Device, options: 
     if let Some(best) = best {
         report.batch = batch(&case, model, &best.settings);
     }
+    report.accumulates = is_a_leak(&case);
     report.note = note(&case, is_exact);
     report
+}
+
+/// Whether a leak is what the run dies of, or most of what it holds.
+fn is_a_leak(case: &Case<'_>) -> bool {
+    let Some(found) = leak::find(case).filter(|found| found.confidence > Confidence::Weak) else { return false };
+    match case.failing {
+        Some(_) => leak::decides(case),
+        None => found.bytes_explained.saturating_mul(2) >= case.ledger.peak_live,
+    }
 }
 
 /// The oldest release that the file can be of, unless one was asked for.
@@ -113,6 +124,7 @@ fn blank(input: usize, device: &Device, release: Release) -> DeviceTuning {
         candidates_completed: 0,
         candidates_failed: 0,
         pareto: Vec::new(),
+        accumulates: false,
         bounds: Bounds::default(),
         batch: None,
         note: None,
@@ -126,9 +138,6 @@ fn note(case: &Case<'_>, is_exact: bool) -> Option<String> {
     }
     if !case.recorded.started_empty {
         notes.push("The trace has no beginning, so the figures are estimates.");
-    }
-    if case.growth.as_ref().is_some_and(|g| leak::is_material(case, g)) {
-        notes.push("Memory accumulates in this run: settings only delay its end. `whyoom` on this file says where.");
     }
     if case.failing.is_some_and(|f| f.count > 1) {
         notes.push("The program caught failures and went on otherwise than it would have done without them.");

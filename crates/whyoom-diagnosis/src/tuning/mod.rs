@@ -60,6 +60,8 @@ pub struct DeviceTuning {
     pub candidates_failed: u64,
     /// What passes and nothing beats in peak reserved, driver calls and retries; least reserved first.
     pub pareto: Vec<Candidate>,
+    /// Whether memory accumulates in the recording: settings only delay the end of such a run.
+    pub accumulates: bool,
     /// What any settings need.
     pub bounds: Bounds,
     /// The largest factor by which what grows with the batch can be scaled under the limit and the best settings.

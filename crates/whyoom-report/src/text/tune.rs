@@ -98,6 +98,13 @@ impl Page<'_> {
                 (Tone::Code, format!("{}={}", best.variable, best.settings)),
             ]);
             doc.blank();
+            if self.device.accumulates {
+                label(
+                    doc,
+                    "Leak",
+                    "memory accumulates in this run, and settings only delay its end; whyoom FILE says where",
+                );
+            }
             label(doc, "Reserves", &format!("{}{}", self.reserved(best), self.against(best, default)));
         }
         label(doc, "Price", &Self::price(best, default));
@@ -113,6 +120,7 @@ impl Page<'_> {
         match () {
             () if !self.device.is_exact => "Not verified:",
             () if is_tight => "A gamble:",
+            () if self.device.accumulates => "A delay:",
             () => "Use it:",
         }
     }
@@ -229,8 +237,9 @@ impl Page<'_> {
         label(doc, "Bound", &text);
         let from = |from: Option<u64>, reliably: Option<u64>| {
             let from = from?;
-            let gap =
-                reliably.filter(|r| *r > from).map(|r| format!(" (at every limit tried only from {})", self.bytes(r)));
+            let gap = reliably
+                .filter(|r| self.bytes(*r) != self.bytes(from))
+                .map(|r| format!(" (at every limit tried only from {})", self.bytes(r)));
             Some(format!("{}{}", self.bytes(from), gap.unwrap_or_default()))
         };
         let of_default = from(b.fits_from_bytes_default, b.fits_reliably_from_bytes_default);
