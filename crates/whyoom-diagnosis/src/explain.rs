@@ -60,13 +60,7 @@ pub struct InputMeta {
 /// # Ok::<(), whyoom_snapshot::ReadError>(())
 /// ```
 pub fn explain(inputs: &[(InputMeta, Snapshot)], options: &ExplainOptions) -> Explanation {
-    let is_wanted = |index: u32| options.devices.as_ref().is_none_or(|wanted| wanted.contains(&index));
-    let jobs: Vec<(usize, usize)> = inputs
-        .iter()
-        .enumerate()
-        .flat_map(|(i, (_, snapshot))| (0..snapshot.devices.len()).map(move |d| (i, d)))
-        .filter(|&(i, d)| is_wanted(inputs[i].1.devices[d].index))
-        .collect();
+    let jobs = wanted_devices(inputs, options);
     let shared: Vec<Shared<'_>> = inputs.iter().map(|(_, snapshot)| Shared::new(snapshot)).collect();
     let mut devices: Vec<DeviceReport> = jobs
         .into_par_iter()
@@ -88,6 +82,17 @@ pub fn explain(inputs: &[(InputMeta, Snapshot)], options: &ExplainOptions) -> Ex
         readings: Vec::new(),
         devices,
     }
+}
+
+/// The devices to look at: index of the input, and of the device in it.
+pub(crate) fn wanted_devices(inputs: &[(InputMeta, Snapshot)], options: &ExplainOptions) -> Vec<(usize, usize)> {
+    let is_wanted = |index: u32| options.devices.as_ref().is_none_or(|wanted| wanted.contains(&index));
+    inputs
+        .iter()
+        .enumerate()
+        .flat_map(|(i, (_, snapshot))| (0..snapshot.devices.len()).map(move |d| (i, d)))
+        .filter(|&(i, d)| is_wanted(inputs[i].1.devices[d].index))
+        .collect()
 }
 
 pub(crate) fn input((meta, snapshot): &(InputMeta, Snapshot)) -> Input {

@@ -179,13 +179,7 @@ pub struct BatchScale {
 /// The same inputs give the same result. Time is linear in the events, with a number of candidates that falls from
 /// 240 to 40 as programs grow.
 pub fn tune(inputs: &[(InputMeta, Snapshot)], options: &ExplainOptions) -> Tuning {
-    let is_wanted = |index: u32| options.devices.as_ref().is_none_or(|wanted| wanted.contains(&index));
-    let jobs: Vec<(usize, usize)> = inputs
-        .iter()
-        .enumerate()
-        .flat_map(|(i, (_, snapshot))| (0..snapshot.devices.len()).map(move |d| (i, d)))
-        .filter(|&(i, d)| is_wanted(inputs[i].1.devices[d].index))
-        .collect();
+    let jobs = explain::wanted_devices(inputs, options);
     let shared: Vec<Shared<'_>> = inputs.iter().map(|(_, snapshot)| Shared::new(snapshot)).collect();
     let devices: Vec<DeviceTuning> =
         jobs.into_par_iter().map(|(i, d)| device::tune(i, &shared[i], &inputs[i].1.devices[d], options)).collect();
