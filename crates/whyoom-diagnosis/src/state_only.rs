@@ -3,7 +3,7 @@
 use crate::causes::undetermined;
 use crate::device::settings_report;
 use crate::explanation::{
-    BoundReport, CategoriesReport, Culprit, DeviceReport, PeakReport, ReplayReport, ReplayStatus, StepsReport,
+    BoundReport, CategoriesReport, Culprit, DeviceReport, Finding, PeakReport, ReplayReport, ReplayStatus, StepsReport,
 };
 use crate::in_force::InForce;
 use crate::limit::Limit;
@@ -27,6 +27,22 @@ pub(crate) fn impossible(
     in_force: &InForce,
     wrong: &Implausible,
 ) -> DeviceReport {
+    let note = format!("{}; nothing of it was replayed.", words::capital(&wrong.to_string()));
+    let finding = undetermined::of_impossible(wrong);
+    DeviceReport {
+        limit: Limit::new(None, options.limit).report(),
+        ..without_replay(device, release, in_force, note, finding)
+    }
+}
+
+/// A report in which nothing but the settings is known.
+fn without_replay(
+    device: &Device,
+    release: Release,
+    in_force: &InForce,
+    note: String,
+    finding: Finding,
+) -> DeviceReport {
     DeviceReport {
         input: 0,
         device: device.index,
@@ -40,16 +56,16 @@ pub(crate) fn impossible(
             final_state: None,
             model: release.to_string(),
             retries: 0,
-            note: Some(format!("{}; nothing of it was replayed.", words::capital(&wrong.to_string()))),
+            note: Some(note),
         },
-        limit: Limit::new(None, options.limit).report(),
+        limit: Limit::new(None, None).report(),
         steps: StepsReport { count: 0, source: "none", is_partial: false },
         peak: PeakReport::default(),
         oom: None,
         would_fail: None,
         bound: BoundReport::default(),
         categories: CategoriesReport::default(),
-        findings: vec![undetermined::of_impossible(wrong)],
+        findings: vec![finding],
         ruled_out: Vec::new(),
         remedies: Vec::new(),
     }
@@ -84,22 +100,7 @@ pub(crate) fn explain(
         _ => 0,
     };
     DeviceReport {
-        input: 0,
-        device: device.index,
-        rank: None,
-        settings: settings_report(in_force),
-        replay: ReplayReport {
-            status: ReplayStatus::NotPossible,
-            events: device.events.len() as u64,
-            matched: 0,
-            first_divergence: None,
-            final_state: None,
-            model: release.to_string(),
-            retries: 0,
-            note: Some(note.to_owned()),
-        },
         limit: limit.report(),
-        steps: StepsReport { count: 0, source: "none", is_partial: false },
         peak: PeakReport {
             requested_bytes: requested,
             allocated_bytes: live,
@@ -107,18 +108,13 @@ pub(crate) fn explain(
             reserved_bytes: reserved,
             event: None,
         },
-        oom: None,
-        would_fail: None,
         bound: BoundReport {
             compact_bytes: live.saturating_add(pending),
             bytes_to_free,
             fits_from_bytes_default: None,
             fits_from_bytes_best: None,
         },
-        categories: CategoriesReport::default(),
-        findings: vec![finding],
-        ruled_out: Vec::new(),
-        remedies: Vec::new(),
+        ..without_replay(device, release, in_force, note.to_owned(), finding)
     }
 }
 
