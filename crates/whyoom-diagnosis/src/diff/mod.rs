@@ -68,7 +68,8 @@ pub struct Pair {
 }
 
 impl Pair {
-    fn new(a: u64, b: u64) -> Self {
+    /// `a` beside `b`; a difference beyond 63 bits is cut.
+    pub fn new(a: u64, b: u64) -> Self {
         let delta = i128::from(b) - i128::from(a);
         Self { a, b, delta: i64::try_from(delta).unwrap_or(if delta < 0 { i64::MIN } else { i64::MAX }) }
     }

@@ -64,7 +64,7 @@ impl Page<'_> {
         doc.blank();
         doc.verbatim(&[(Tone::Dim, "  live at the peak".into())]);
         for c in &device.categories {
-            self.row(doc, &c.category.replace('_', " "), pair(c.a_bytes, c.b_bytes));
+            self.row(doc, &c.category.replace('_', " "), Pair::new(c.a_bytes, c.b_bytes));
         }
         if !device.stacks.is_empty() {
             doc.blank();
@@ -75,7 +75,7 @@ impl Page<'_> {
                 let line = source_line(files.get(&s.culprit.file), s.culprit.line);
                 let name =
                     if line.is_empty() { "no line of the program".to_owned() } else { shorten_middle(&line, 27) };
-                self.row(doc, &name, pair(s.a_bytes, s.b_bytes));
+                self.row(doc, &name, Pair::new(s.a_bytes, s.b_bytes));
             }
         }
         if !device.findings.is_empty() {
@@ -96,9 +96,4 @@ impl Page<'_> {
         let text = format!("{name:<28}{:>FIGURE$}{:>FIGURE$}{delta:>FIGURE$}", bytes(pair.a), bytes(pair.b));
         doc.verbatim(&[(Tone::Plain, format!("  {text}"))]);
     }
-}
-
-fn pair(a: u64, b: u64) -> Pair {
-    let delta = i64::try_from(i128::from(b) - i128::from(a)).unwrap_or(if b > a { i64::MAX } else { i64::MIN });
-    Pair { a, b, delta }
 }
