@@ -8,31 +8,130 @@
 //! - `workspace` is what cuBLAS keeps; `temporary` is dropped within the same backward pass or optimizer step.
 
 use crate::case::Case;
-use crate::explanation::{CategoriesReport, CategoryBytes};
-use crate::tables::kinds::Kinds;
+use crate::explanation::{CategoriesReport, CategoryBytes, NamedBytes, StepCategories};
+use crate::tables::kinds::{Kind, Kinds};
+use crate::tables::total;
+use hashbrown::HashSet;
 use std::collections::BTreeMap;
+use whyoom_snapshot::Action;
 
-/// Bytes per category at the peak, at the failing request and at the end.
+/// Steps whose categories are told.
+const STEPS: usize = 64;
+/// Parameters smaller than this share their sizes with many things.
+const LEAST_COPY: u64 = 4096;
+
+/// Bytes per category at the peak, at the failing request, at the end and step by step.
 pub(crate) fn of(case: &Case<'_>) -> CategoriesReport {
     let end = case.ledger.trace.device.events.len() as u32;
     let kinds = case.kinds();
+    let peak = case.ledger.peak_event.map(|event| event + 1);
+    let failed = case.failing.map(|f| f.state.event as u32);
     CategoriesReport {
-        peak: case.ledger.peak_event.map(|event| at(case, kinds, event + 1)).unwrap_or_default(),
-        oom: case.failing.map(|f| at(case, kinds, f.state.event as u32)),
+        peak: peak.map(|event| at(case, kinds, event)).unwrap_or_default(),
+        oom: failed.map(|event| at(case, kinds, event)),
         end: at(case, kinds, end),
+        named: failed.or(peak).map(|event| named(case, kinds, event)).unwrap_or_default(),
+        steps: by_step(case, kinds),
     }
 }
 
 fn at(case: &Case<'_>, kinds: &Kinds, event: u32) -> Vec<CategoryBytes> {
-    let mut bytes: BTreeMap<&'static str, u64> = BTreeMap::new();
+    let mut bytes = [0u64; Kind::COUNT];
     for id in case.ledger.alive_at(event) {
-        let sum = bytes.entry(kinds.of(id).category()).or_default();
+        let sum = &mut bytes[kinds.of(id) as usize];
         *sum = sum.saturating_add(case.ledger.sizes[id as usize]);
     }
+    in_categories(&bytes)
+}
+
+/// Sums per kind as categories, largest first.
+fn in_categories(bytes: &[u64; Kind::COUNT]) -> Vec<CategoryBytes> {
+    let mut sums: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for (kind, bytes) in Kind::ALL.iter().zip(bytes) {
+        let sum = sums.entry(kind.category()).or_default();
+        *sum = sum.saturating_add(*bytes);
+    }
     let mut all: Vec<CategoryBytes> =
-        bytes.into_iter().filter(|(_, b)| *b > 0).map(|(category, bytes)| CategoryBytes { category, bytes }).collect();
+        sums.into_iter().filter(|(_, b)| *b > 0).map(|(category, bytes)| CategoryBytes { category, bytes }).collect();
     all.sort_by(|a, b| b.bytes.cmp(&a.bytes).then(a.category.cmp(b.category)));
     all
+}
+
+/// Activations that people know by a name.
+fn named(case: &Case<'_>, kinds: &Kinds, event: u32) -> Vec<NamedBytes> {
+    let ledger = &case.ledger;
+    let allocation = |id: u32| &ledger.trace.allocations[id as usize];
+    let shape = |id: u32| ledger.shapes.of(allocation(id).stack);
+    let mut alive = ledger.alive_at(event);
+    alive.retain(|&id| kinds.of(id) == Kind::Activation);
+    let logits: Vec<u32> = alive.iter().copied().filter(|&id| shape(id).in_loss).collect();
+    let mut copies = alive;
+    copies.retain(|&id| {
+        let bytes = allocation(id).bytes;
+        bytes >= LEAST_COPY && kinds.is_of_a_half_copy(bytes) && shape(id).in_module && !shape(id).in_loss
+    });
+    // Autocast copies what the forward pass uses: one such size may be chance.
+    let sizes: HashSet<u64> = copies.iter().map(|&id| allocation(id).bytes).collect();
+    if sizes.len() < 2 || sizes.len() * 4 < kinds.parameter_sizes() {
+        copies.clear();
+    }
+    let named = [("half_copies", copies), ("float32_logits", logits)];
+    let named = named.into_iter().map(|(name, ids)| NamedBytes {
+        name,
+        category: Kind::Activation.category(),
+        bytes: total(ids.iter().map(|&id| ledger.sizes[id as usize])),
+    });
+    named.filter(|n| n.bytes > 0).collect()
+}
+
+/// Categories at the highest event of each step, of at most [`STEPS`] steps. One pass over the events.
+fn by_step(case: &Case<'_>, kinds: &Kinds) -> Vec<StepCategories> {
+    let ledger = &case.ledger;
+    let count = ledger.levels.len();
+    let shown = count.min(STEPS);
+    // The first and the last are among them.
+    let chosen: Vec<usize> = (0..shown).map(|i| if shown == 1 { 0 } else { i * (count - 1) / (shown - 1) }).collect();
+    let mut highest: Vec<(u64, u32, [u64; Kind::COUNT])> = vec![(0, 0, [0; Kind::COUNT]); shown];
+    let mut bytes = [0u64; Kind::COUNT];
+    for id in ledger.alive_at(0) {
+        let sum = &mut bytes[kinds.of(id) as usize];
+        *sum = sum.saturating_add(ledger.sizes[id as usize]);
+    }
+    let events = &ledger.trace.device.events;
+    let (mut level, mut next) = (0, 0);
+    for i in 0..events.len() {
+        while ledger.levels.get(level + 1).is_some_and(|l| l.start as usize <= i) {
+            level += 1;
+        }
+        while chosen.get(next).is_some_and(|c| *c < level) {
+            next += 1;
+        }
+        let id = ledger.trace.allocation_of[i];
+        match events.action[i] {
+            Action::Alloc => {
+                let sum = &mut bytes[kinds.of(id) as usize];
+                *sum = sum.saturating_add(ledger.sizes[id as usize]);
+                let is_chosen = chosen.get(next) == Some(&level) && ledger.levels[level].start as usize <= i;
+                let live = bytes.iter().copied().fold(0, u64::saturating_add);
+                if is_chosen && live > highest[next].0 {
+                    highest[next] = (live, i as u32, bytes);
+                }
+            }
+            Action::FreeRequested | Action::FreeCompleted if ledger.is_drop(i) => {
+                let sum = &mut bytes[kinds.of(id) as usize];
+                *sum = sum.saturating_sub(ledger.sizes[id as usize]);
+            }
+            _ => {}
+        }
+    }
+    let steps = chosen.iter().zip(highest).filter(|(_, (live, ..))| *live > 0);
+    steps
+        .map(|(&level, (_, event, bytes))| StepCategories {
+            step: ledger.levels[level].step,
+            event: u64::from(event),
+            categories: in_categories(&bytes),
+        })
+        .collect()
 }
 
 #[cfg(test)]

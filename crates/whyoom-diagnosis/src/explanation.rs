@@ -291,6 +291,33 @@ pub struct CategoriesReport {
     pub oom: Option<Vec<CategoryBytes>>,
     /// At the end.
     pub end: Vec<CategoryBytes>,
+    /// Parts of the activations that have a name, at the failing request, else at the peak.
+    pub named: Vec<NamedBytes>,
+    /// At the highest event of each step; of many steps, some that lie evenly apart.
+    pub steps: Vec<StepCategories>,
+}
+
+/// Bytes of one category that people know by a name.
+#[derive(Debug, Clone, Serialize)]
+pub struct NamedBytes {
+    /// `half_copies`: the parameters in half precision, as autocast keeps them; `float32_logits`: what the loss over
+    /// classes keeps.
+    pub name: &'static str,
+    /// The category that they are part of.
+    pub category: &'static str,
+    /// Bytes (allocated).
+    pub bytes: u64,
+}
+
+/// Categories at the peak of one step.
+#[derive(Debug, Clone, Serialize)]
+pub struct StepCategories {
+    /// 0-based step.
+    pub step: u64,
+    /// Event of its highest live bytes.
+    pub event: u64,
+    /// Bytes per category, largest first.
+    pub categories: Vec<CategoryBytes>,
 }
 
 /// One category.
@@ -405,7 +432,8 @@ pub struct Growth {
     /// Unit of `dies_again_in_steps`: `step`, or `call` where steps cannot be told apart.
     pub per: &'static str,
     /// What made the graphs that are kept: `training` if a backward pass follows those calls, `evaluation` if it does
-    /// not; `null` for other growth, and where no backward pass was seen.
+    /// not, `broken_off` if it does not though it follows other calls of that line; `null` for other growth, and where
+    /// no backward pass was seen.
     pub graphs_of: Option<&'static str>,
     /// First step with a survivor.
     pub first_step: u64,
@@ -416,7 +444,7 @@ pub struct Growth {
 }
 
 /// One line of the user's code behind a finding.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Culprit {
     /// Function name.
     pub function: String,
@@ -430,8 +458,40 @@ pub struct Culprit {
     pub count: u64,
     /// Whether the frame is inside a module's `forward`.
     pub in_module_forward: bool,
+    /// Bytes over the steps from the first to the last that made some of them; `null` unless there are several.
+    pub bytes_per_step: Option<u64>,
+    /// First and last step in which some of them were made; `null` where steps are not known.
+    pub first_step: Option<u64>,
+    /// See [`Self::first_step`].
+    pub last_step: Option<u64>,
+    /// Microseconds from the first of them to the last request of the trace; `null` without times.
+    pub age_us: Option<u64>,
+    /// Text of the line, where the file could be read and it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// An example stack, innermost first, as `function (file:line)`.
     pub stack: Vec<String>,
+    /// What the line calls, largest first; of the first culprit only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub below: Vec<Operation>,
+}
+
+/// A call below a culprit.
+#[derive(Debug, Clone, Serialize)]
+pub struct Operation {
+    /// Function name.
+    pub function: String,
+    /// File as recorded.
+    pub file: String,
+    /// Line.
+    pub line: u32,
+    /// Bytes made under it.
+    pub bytes: u64,
+    /// Allocations made under it.
+    pub count: u64,
+    /// What it calls in turn, largest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub below: Vec<Operation>,
 }
 
 /// One remedy, tried.

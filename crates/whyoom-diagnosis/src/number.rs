@@ -158,6 +158,17 @@ pub fn plain(value: f64) -> String {
     if value < 0.0 { format!("{value:.1}") } else { three_figures(value) }
 }
 
+/// `3.2 s`, `14 min` from microseconds.
+pub fn duration(us: u64) -> String {
+    match us {
+        0..1_000 => format!("{us} us"),
+        1_000..1_000_000 => format!("{:.1} ms", us as f64 / 1e3),
+        1_000_000..120_000_000 => format!("{:.1} s", us as f64 / 1e6),
+        120_000_000..7_200_000_000 => format!("{} min", us / 60_000_000),
+        _ => format!("{} h", us / 3_600_000_000),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -149,7 +149,7 @@ fn holders(shared: &Shared<'_>, device: &Device) -> Vec<Culprit> {
                 })
                 .collect();
             let (function, file, line) = (text(frame.function), text(frame.file), frame.line);
-            Some(Culprit { function, file, line, bytes, count, in_module_forward, stack })
+            Some(Culprit { function, file, line, bytes, count, in_module_forward, stack, ..Culprit::default() })
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! Findings are data, but their statements are sentences, and a figure reads the same wherever it stands.
 
-pub(crate) use crate::number::{bytes_apart, bytes_range, count, human_bytes as bytes, ordinal, plural};
+pub(crate) use crate::number::{bytes_apart, bytes_range, count, duration, human_bytes as bytes, ordinal, plural};
 
 /// `bytes` as PyTorch's messages write them (`format_size`, all releases): two decimals.
 pub(crate) fn bytes_of_pytorch(bytes: u64) -> String {

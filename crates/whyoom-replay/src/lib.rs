@@ -17,7 +17,7 @@ mod tune;
 
 pub use counterfactual::{
     ENSEMBLE_BUDGET, FailedRequest, FitsFrom, Growth, HabitDriver, LimitKind, Members, Op, Outcome, Placement, Program,
-    ProgramRequest, Scenario, Start, Trial, Tried, Until, simulate, smallest_limit, try_all,
+    ProgramRequest, Scenario, Start, Trial, Tried, Until, simulate, smallest_limit, try_all, with_ensembles,
 };
 pub use limit::{LimitInterval, LimitSource};
 pub use recorded::{Divergence, Failure, FinalState, Recorded, RecordedOptions, replay_recorded};

@@ -1,7 +1,7 @@
 //! How byte quantities are written. The words for numbers are those of the diagnosis, so that a figure reads the same
 //! in a statement and beside it.
 
-pub use whyoom_diagnosis::number::{bytes_range, count, exact_bytes, human_bytes, ordinal, plain, plural};
+pub use whyoom_diagnosis::number::{bytes_range, count, duration, exact_bytes, human_bytes, ordinal, plain, plural};
 
 /// How byte quantities are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

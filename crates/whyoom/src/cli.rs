@@ -76,6 +76,9 @@ pub(crate) struct ExplainArgs {
     /// Exit with 1 if one of these causes is found with strong evidence or proof; `any` is every cause but healthy
     #[arg(long, value_name = "CAUSE", value_delimiter = ',', value_parser = FailOn::from_str)]
     pub(crate) fail_on: Vec<FailOn>,
+    /// Look for source files here too, to show the lines named (may be given again); with --json, put them in
+    #[arg(long, value_name = "DIR")]
+    pub(crate) source: Vec<PathBuf>,
 }
 
 /// Arguments of `replay`.

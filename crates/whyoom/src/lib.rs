@@ -20,6 +20,7 @@ mod exit;
 mod pipeline;
 mod progress;
 mod size;
+mod source;
 mod streams;
 mod verbs;
 

@@ -33,7 +33,7 @@ use super::{finding, in_bytes, in_number, request_in_words};
 use crate::case::Case;
 use crate::explanation::{self, Cause, Confidence, Finding};
 use crate::tables::culprits::Tally;
-use crate::tables::growth::Growth;
+use crate::tables::growth::{GraphsOf, Growth};
 use crate::tables::total;
 use crate::words;
 use whyoom_replay::StepSource;
@@ -88,6 +88,9 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
         "{request}{calls} at {line} have left about {per_call} each alive, {total} of the {} live: {what}.",
         words::bytes(live)
     );
+    if growth.graphs_of == Some(GraphsOf::BrokenOff) {
+        summary.push_str(" No backward pass follows those calls, as one does the others of that line.");
+    }
     if !growth.is_going_on {
         summary.push_str(" That line does not run any more, and they are still there.");
     }
@@ -136,7 +139,11 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
             bytes_per_step: growth.bytes_per_call,
             calls: growth.calls,
             per: if steps_per_call(case, growth).is_some() { "step" } else { "call" },
-            graphs_of: growth.is_training.map(|training| if training { "training" } else { "evaluation" }),
+            graphs_of: growth.graphs_of.map(|of| match of {
+                GraphsOf::Training => "training",
+                GraphsOf::Evaluation => "evaluation",
+                GraphsOf::BrokenOff => "broken_off",
+            }),
             first_step: ledger.steps.of(growth.first_event).unwrap_or(0),
             last_step: ledger.steps.of(growth.last_event).unwrap_or(growth.calls_made.saturating_sub(1)),
             dies_again_in_steps: dies_again(case, growth),

@@ -19,10 +19,14 @@
 //! Let the host wait now and then (an event per few steps), or replace `record_stream` by an event and a reference that
 //! is kept until it has passed.
 
-use super::{finding, in_bytes};
+use super::{finding, in_bytes, in_number};
 use crate::case::Case;
-use crate::explanation::{Cause, Confidence, Finding};
+use crate::explanation::{Cause, Confidence, Evidence, Finding};
+use crate::tables::culprits::Tally;
+use crate::tables::ledger::Ledger;
 use crate::words;
+use std::collections::BTreeMap;
+use whyoom_replay::NONE;
 
 /// Active bytes this many times the allocated ones.
 const SEVERAL: u64 = 2;
@@ -39,8 +43,16 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
             "{} are freed and wait for other streams; the request would fit without them.",
             words::bytes(pending)
         );
-        let evidence = vec![in_bytes(format!("{} are pending", words::bytes(pending)), pending, &[state.event as u32])];
-        return Some(Finding { evidence, ..finding(Cause::PendingFree, Confidence::Proven, summary, pending) });
+        let event = state.event as u32;
+        let mut evidence = vec![in_bytes(format!("{} are pending", words::bytes(pending)), pending, &[event])];
+        let waiting = Waiting::at(&case.ledger, event);
+        evidence.extend(waiting.evidence(&case.ledger));
+        let culprits = Tally::of(&case.ledger, &waiting.allocations).culprits(&case.ledger);
+        return Some(Finding {
+            evidence,
+            culprits,
+            ..finding(Cause::PendingFree, Confidence::Proven, summary, pending)
+        });
     }
     let stats = &case.recorded.stats;
     let (active, allocated) = (stats.active.peak, stats.allocated.peak);
@@ -58,12 +70,87 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
         words::bytes(without),
         words::bytes(reserved)
     );
-    let evidence = vec![
+    let waiting = Waiting::at(&case.ledger, most_waiting(&case.ledger));
+    let mut evidence = vec![
         in_bytes(format!("active bytes peak at {}", words::bytes(active)), active, &[]),
         in_bytes(format!("allocated bytes peak at {}", words::bytes(allocated)), allocated, &[]),
         in_bytes(format!("without waiting {} are reserved", words::bytes(without)), without, &[]),
     ];
-    Some(Finding { evidence, ..finding(Cause::PendingFree, confidence, summary, active - allocated) })
+    evidence.extend(waiting.evidence(&case.ledger));
+    let culprits = Tally::of(&case.ledger, &waiting.allocations).culprits(&case.ledger);
+    Some(Finding { evidence, culprits, ..finding(Cause::PendingFree, confidence, summary, active - allocated) })
+}
+
+/// The event before which most bytes wait.
+fn most_waiting(ledger: &Ledger<'_>) -> u32 {
+    let mut changes: Vec<(u32, i128)> = Vec::new();
+    for (a, &size) in ledger.trace.allocations.iter().zip(&ledger.sizes).filter(|(a, _)| a.free_event != NONE) {
+        if a.completed_event > a.free_event {
+            changes.push((a.free_event, i128::from(size)));
+            changes.push((a.completed_event, -i128::from(size)));
+        }
+    }
+    changes.sort_unstable();
+    let (mut now, mut most) = (0, (0, 0));
+    for (event, change) in changes {
+        now += change;
+        if now > most.0 {
+            most = (now, event.saturating_add(1));
+        }
+    }
+    most.1
+}
+
+/// What is freed and waits just before an event.
+struct Waiting {
+    event: u32,
+    allocations: Vec<u32>,
+}
+
+impl Waiting {
+    fn at(ledger: &Ledger<'_>, event: u32) -> Self {
+        let waits = |a: &whyoom_replay::Allocation| a.free_event < event && a.completed_event >= event;
+        let all = ledger.trace.allocations.iter().enumerate();
+        Self { event, allocations: all.filter(|(_, a)| waits(a)).map(|(id, _)| id as u32).collect() }
+    }
+
+    /// How much waits by the stream that it was made on, and for how long.
+    fn evidence(&self, ledger: &Ledger<'_>) -> Vec<Evidence> {
+        let trace = ledger.trace;
+        let mut by_stream: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for &id in &self.allocations {
+            by_stream.entry(u32::from(trace.allocations[id as usize].stream.0)).or_default().push(id);
+        }
+        let events = &trace.device.events;
+        let wait = |id: &u32| {
+            let a = &trace.allocations[*id as usize];
+            let (from, to) = (events.time_of(a.free_event as usize)?, events.time_of(a.completed_event as usize)?);
+            to.checked_sub(from).and_then(|us| u64::try_from(us).ok())
+        };
+        let mut evidence = Vec::new();
+        for (stream, ids) in by_stream {
+            let bytes = ledger.sum(&ids);
+            let name = match trace.snapshot.streams.get(stream as usize) {
+                Some(0) => "the default stream".to_owned(),
+                Some(other) => format!("stream {other}"),
+                None => "a stream".to_owned(),
+            };
+            let blocks = words::plural(ids.len() as u64, "block", "blocks");
+            let text = format!("{} in {blocks} made on {name} wait at most", words::bytes(bytes));
+            evidence.push(in_bytes(text, bytes, &[self.event]));
+            let mut waits: Vec<u64> = ids.iter().filter_map(wait).collect();
+            waits.sort_unstable();
+            if let (Some(median), Some(longest)) = (waits.get(waits.len() / 2), waits.last()) {
+                let text = format!(
+                    "those wait {} at the median, {} at the longest, until the allocator sees the other stream done",
+                    words::duration(*median),
+                    words::duration(*longest)
+                );
+                evidence.push(in_number(text, *longest, "us", &[self.event]));
+            }
+        }
+        evidence
+    }
 }
 
 /// Why it is not pending frees, if that can be said.

@@ -182,8 +182,7 @@ fn stacks(a: &Side, b: &Side) -> Vec<StackPair> {
                 line: key.line,
                 bytes: more.0,
                 count: more.1,
-                in_module_forward: false,
-                stack: Vec::new(),
+                ..Culprit::default()
             };
             StackPair { culprit, a_bytes: in_a.0, b_bytes: in_b.0 }
         })

@@ -6,12 +6,12 @@
 use crate::case::Case;
 use rayon::prelude::*;
 use whyoom_allocator::Model;
-use whyoom_replay::{Outcome, Placement, Scenario, Trial, Tried, Until, simulate, try_all};
+use whyoom_replay::{Outcome, Placement, Scenario, Trial, Tried, Until, simulate, try_all, with_ensembles};
 
 /// Up to so many program steps over all trials each trial gets the whole ensemble.
 const ALL_STEPS: usize = 6_000_000;
 /// Program steps that the ensembles of a longer program's best trials may cost.
-const BEST_STEPS: usize = 8_000_000;
+const BEST_STEPS: usize = 4_000_000;
 /// Trials of a longer program that are tried at the limit's high end too.
 const MOST_AT_HIGH_END: usize = 6;
 
@@ -40,7 +40,8 @@ pub(super) fn run(case: &Case<'_>, trials: &[Trial<'_>]) -> Vec<Tried> {
     let each = trials.first().map_or(1, |t| t.program.ops.len()) * Placement::ENSEMBLE.len();
     best.truncate((BEST_STEPS / each.max(1)).max(1));
     let chosen: Vec<Trial<'_>> = best.iter().map(|&i| trials[i].clone()).collect();
-    for (i, firm) in best.into_iter().zip(try_all(&chosen)) {
+    let usual: Vec<Outcome> = best.iter().map(|&i| tried[i].outcome).collect();
+    for (i, firm) in best.into_iter().zip(with_ensembles(&chosen, &usual, BEST_STEPS)) {
         tried[i] = firm;
     }
     tried

@@ -2,13 +2,16 @@
 //!
 //! The first is the deepest user frame outside any module's `forward` that at least nine tenths of the bytes share:
 //! the call to mend. Where that is only a caller of several lines and one of them made most of the bytes, that line
-//! comes first: what else is held is held by it (a graph keeps its inputs). Then the largest single lines outside, then
-//! those inside the model.
+//! comes first: what else is held is held by it (a graph keeps its inputs). Where it is a caller of several lines of one
+//! function that made them together, the largest of those does. Then the largest single lines outside, then those
+//! inside the model.
 
+use super::below;
 use super::ledger::Ledger;
 use crate::explanation::Culprit;
 use hashbrown::HashMap;
-use whyoom_snapshot::{FrameId, StackId, StackTable};
+use whyoom_replay::NONE;
+use whyoom_snapshot::{FrameId, StackId, StackTable, StrId};
 
 /// Lines named after the first one, outside a `forward` and inside.
 const MORE_LINES: usize = 3;
@@ -25,6 +28,27 @@ struct Share {
     /// Depth in the example, and the stack with the most bytes.
     depth: u32,
     example: (u64, u32),
+    /// When those that are held were made.
+    made: Extent,
+}
+
+/// First and last event at which something was made; nothing, if the first is after the last.
+#[derive(Debug, Clone, Copy)]
+struct Extent {
+    first: u32,
+    last: u32,
+}
+
+impl Default for Extent {
+    fn default() -> Self {
+        Self { first: NONE, last: 0 }
+    }
+}
+
+impl Extent {
+    fn join(&mut self, other: Self) {
+        (self.first, self.last) = (self.first.min(other.first), self.last.max(other.last));
+    }
 }
 
 impl Share {
@@ -33,7 +57,8 @@ impl Share {
         self.bytes.saturating_sub(self.failed.0)
     }
 
-    fn add(&mut self, Sum { bytes, count, failed }: Sum, depth: u32, stack: StackId) {
+    fn add(&mut self, Sum { bytes, count, failed, made }: Sum, depth: u32, stack: StackId) {
+        self.made.join(made);
         self.bytes = self.bytes.saturating_add(bytes);
         self.count += count;
         self.failed = (self.failed.0.saturating_add(failed.0), self.failed.1 + failed.1);
@@ -50,6 +75,7 @@ struct Sum {
     bytes: u64,
     count: u64,
     failed: (u64, u64),
+    made: Extent,
 }
 
 /// Bytes and count per stack.
@@ -61,15 +87,19 @@ pub(crate) struct Tally {
 impl Tally {
     /// Adds `bytes` in one allocation under `stack`.
     pub(crate) fn add(&mut self, stack: StackId, bytes: u64) {
+        self.count_in(stack, bytes);
+    }
+
+    fn count_in(&mut self, stack: StackId, bytes: u64) -> &mut Sum {
         let entry = self.by_stack.entry(stack).or_default();
         entry.bytes = entry.bytes.saturating_add(bytes);
         entry.count += 1;
+        entry
     }
 
     /// Adds `bytes` that were asked for under `stack` and not had.
     pub(crate) fn add_failed(&mut self, stack: StackId, bytes: u64) {
-        self.add(stack, bytes);
-        let failed = &mut self.by_stack.entry(stack).or_default().failed;
+        let failed = &mut self.count_in(stack, bytes).failed;
         *failed = (failed.0.saturating_add(bytes), failed.1 + 1);
     }
 
@@ -77,7 +107,11 @@ impl Tally {
     pub(crate) fn of(ledger: &Ledger<'_>, allocations: &[u32]) -> Self {
         let mut this = Self::default();
         for &id in allocations {
-            this.add(stack_of(ledger, id), ledger.sizes[id as usize]);
+            let sum = this.count_in(stack_of(ledger, id), ledger.sizes[id as usize]);
+            let made = ledger.trace.allocations[id as usize].alloc_event;
+            if made != NONE {
+                sum.made.join(Extent { first: made, last: made });
+            }
         }
         this
     }
@@ -91,15 +125,22 @@ impl Tally {
         let mut total = 0u64;
         let mut ordered: Vec<(StackId, Sum)> = self.by_stack.iter().map(|(s, v)| (*s, *v)).collect();
         ordered.sort_unstable_by_key(|(s, _)| s.0);
-        for (stack, sum) in ordered {
+        let mut functions: HashMap<Function, Share> = HashMap::new();
+        for &(stack, sum) in &ordered {
             total = total.saturating_add(sum.bytes);
             let shape = ledger.shapes.of(stack);
             if shape.user != StackId::EMPTY {
                 let frames: Vec<FrameId> = user_frames(ledger, shape.user);
                 for (depth, frame) in frames.iter().rev().enumerate() {
                     // A recursive function is counted once, at its outermost.
-                    if !frames[frames.len() - depth..].contains(frame) {
+                    let callers = &frames[frames.len() - depth..];
+                    if !callers.contains(frame) {
                         outside.entry(*frame).or_default().add(sum, depth as u32, stack);
+                    }
+                    if let Some(function) = function_of(stacks, *frame)
+                        && callers.iter().all(|c| function_of(stacks, *c) != Some(function))
+                    {
+                        functions.entry(function).or_default().add(sum, depth as u32, stack);
                     }
                 }
                 if let Some(leaf) = frames.first() {
@@ -114,14 +155,29 @@ impl Tally {
             }
         }
         let mut culprits: Vec<Culprit> = Vec::new();
-        let shared = outside.iter().filter(|(_, s)| u128::from(s.bytes) * 10 >= u128::from(total) * 9 && s.bytes > 0);
+        let is_nearly_all = |s: &Share| u128::from(s.bytes) * 10 >= u128::from(total) * 9 && s.bytes > 0;
+        let shared = outside.iter().filter(|(_, s)| is_nearly_all(s));
         let shared = shared.max_by_key(|(frame, s)| (s.depth, s.bytes, u32::MAX - frame.0)).map(|(f, s)| (*f, *s));
+        let function = functions.iter().filter(|(_, s)| is_nearly_all(s));
+        let function = function.max_by_key(|(f, s)| (s.depth, s.bytes, f.0.0, f.1.0)).map(|(f, s)| (*f, s.depth));
+        let of_function = || {
+            // What one function made by several of its lines: the largest, of equals the last.
+            let (function, _) = function.filter(|(_, depth)| shared.is_none_or(|(_, s)| *depth > s.depth))?;
+            let lines = outside.iter().filter(|(f, _)| function_of(stacks, **f) == Some(function));
+            let line = |f: FrameId| stacks.frame(f).map_or(0, |f| f.line);
+            lines.max_by_key(|(f, s)| (s.held(), line(**f))).map(|(f, s)| (*f, *s))
+        };
         let most =
             leaves.iter().filter(|(_, s)| u128::from(s.bytes) * 2 > u128::from(total)).map(|(f, s)| (*f, *s)).next();
         let is_caller = shared.is_some_and(|(frame, _)| !leaves.contains_key(&frame));
-        let first = if is_caller { most.or(shared) } else { shared.or(most) };
+        let first = if is_caller { most.or_else(of_function).or(shared) } else { shared.or(most).or_else(of_function) };
         if let Some((frame, share)) = first {
-            culprits.push(culprit(ledger, frame, &share, false));
+            let held: Vec<(StackId, u64, u64)> = ordered
+                .iter()
+                .map(|(stack, sum)| (*stack, sum.bytes - sum.failed.0.min(sum.bytes), sum.count))
+                .collect();
+            let below = below::tree(ledger, frame, &held);
+            culprits.push(Culprit { below, ..culprit(ledger, frame, &share, false) });
         }
         for (table, in_module) in [(&leaves, false), (&inside, true)] {
             let mut lines: Vec<(FrameId, Share)> = table
@@ -146,6 +202,13 @@ impl Ledger<'_> {
         let user = self.shapes.of(stack_of(self, id)).user;
         if user == StackId::EMPTY { self.trace.allocations[id as usize].stack } else { user }
     }
+}
+
+/// A function by name and file.
+type Function = (StrId, StrId);
+
+fn function_of(stacks: &StackTable, frame: FrameId) -> Option<Function> {
+    stacks.frame(frame).map(|f| (f.function, f.file))
 }
 
 /// The stack of an allocation; that of the run it belongs to where it has no frames of Python.
@@ -188,5 +251,31 @@ fn culprit(ledger: &Ledger<'_>, frame: FrameId, share: &Share, in_module_forward
         .take(MAX_STACK)
         .map(|(_, f)| format!("{} ({}:{})", snapshot.strings.get(f.function), snapshot.strings.get(f.file), f.line))
         .collect();
-    Culprit { function, file, line, bytes: share.held(), count: share.count - share.failed.1, in_module_forward, stack }
+    let bytes = share.held();
+    let is_known = share.made.first <= share.made.last;
+    let step = |event| ledger.steps.of(event).filter(|_| is_known);
+    let (first_step, last_step) = (step(share.made.first), step(share.made.last));
+    let spanned = first_step.zip(last_step).map(|(first, last)| last.saturating_sub(first).saturating_add(1));
+    Culprit {
+        function,
+        file,
+        line,
+        bytes,
+        count: share.count - share.failed.1,
+        in_module_forward,
+        bytes_per_step: spanned.filter(|n| *n > 1).map(|n| bytes / n),
+        first_step,
+        last_step,
+        age_us: is_known.then(|| age(ledger, share.made.first)).flatten(),
+        source: None,
+        stack,
+        below: Vec::new(),
+    }
+}
+
+/// Time from `event` to the last request of the trace.
+fn age(ledger: &Ledger<'_>, event: u32) -> Option<u64> {
+    let events = &ledger.trace.device.events;
+    let (made, now) = (events.time_of(event as usize)?, events.time_of(ledger.last_alloc? as usize)?);
+    now.checked_sub(made).and_then(|age| u64::try_from(age).ok())
 }

@@ -85,7 +85,7 @@ pub(crate) struct Shape {
     pub(crate) root: u32,
     /// Inside a module's `forward`.
     pub(crate) in_module: bool,
-    /// Inside an optimizer.
+    /// Inside an optimizer, and not in a closure that it calls.
     pub(crate) in_optimizer: bool,
     /// Inside the conversion of a module's parameters and buffers (`Module._apply`), or its construction.
     pub(crate) in_module_setup: bool,
@@ -97,6 +97,8 @@ pub(crate) struct Shape {
     /// Below the call one function calls itself: a structure is walked (`copy.deepcopy`, `Module._apply`), and the
     /// same stack comes again for each of its elements.
     pub(crate) is_walk: bool,
+    /// Inside the loss over classes (`cross_entropy`, `log_softmax`), which works in float32.
+    pub(crate) in_loss: bool,
     /// Called from autograd's own thread (hooks, recomputation), which the program's frames do not show.
     pub(crate) in_autograd: bool,
 }
@@ -113,6 +115,7 @@ impl Shape {
         is_copy: false,
         in_buckets: false,
         is_walk: false,
+        in_loss: false,
         in_autograd: false,
     };
 
@@ -135,10 +138,14 @@ struct FrameFacts {
     is_setup: bool,
     is_copy: bool,
     is_buckets: bool,
+    is_loss: bool,
     is_autograd: bool,
     is_outermost: bool,
     is_forward: bool,
 }
+
+/// Functions of `torch/nn/functional.py` that autocast runs in float32 on something as large as the logits.
+const LOSSES: [&str; 4] = ["cross_entropy", "log_softmax", "nll_loss", "binary_cross_entropy_with_logits"];
 
 fn frame_facts(file: &str, function: &str) -> FrameFacts {
     let owner = owner(file, function);
@@ -149,6 +156,7 @@ fn frame_facts(file: &str, function: &str) -> FrameFacts {
         is_optimizer: is_torch && slashed.contains("optim") && function == "step",
         is_copy: function == "__deepcopy__" || (owner == Owner::Stdlib && function == "deepcopy"),
         is_buckets: is_torch && slashed.ends_with("torch/nn/parallel/distributed.py") && function == "__init__",
+        is_loss: is_torch && LOSSES.contains(&function) && slashed.ends_with("torch/nn/functional.py"),
         is_setup: is_torch && (function == "_apply" || function == "__init__") && slashed.contains("torch/nn/"),
         is_autograd: is_torch
             && (slashed.ends_with("torch/utils/checkpoint.py") || slashed.contains("torch/autograd/")),
@@ -182,10 +190,13 @@ impl Shapes {
             }
             // Some recorders leave out the machinery that calls modules; the name tells as well.
             shape.in_module |= facts.is_forward;
-            shape.in_optimizer |= facts.is_optimizer;
+            // What a closure does is not the optimizer's own work: it calls the program, or a module.
+            let is_program = matches!(facts.owner, Owner::User | Owner::ModuleCall);
+            shape.in_optimizer = (shape.in_optimizer && !is_program) || facts.is_optimizer;
             shape.in_module_setup |= facts.is_setup && !shape.in_module;
             shape.is_copy |= facts.is_copy;
             shape.in_buckets |= facts.is_buckets;
+            shape.in_loss |= facts.is_loss;
             match facts.owner {
                 Owner::ModuleCall => shape.in_module = true,
                 Owner::User | Owner::Library => {

@@ -7,6 +7,7 @@
 //! - warm-up (optimizer state, workspaces) has survivors of the first executions only;
 //! - a saw-tooth, a queue of fixed length, and the activations of the step in progress, of the last ones only;
 //! - a model that is built has survivors of lines that no step of the program lies between;
+//! - an optimizer's state that is made late, for parameters that come late, is as much as they need;
 //! - what CUDA graphs captured is kept by their pools and left out;
 //! - a buffer that has filled has none of late, though its line runs on, or the line does not run any more.
 
@@ -37,6 +38,17 @@ struct Survivors {
     allocations: Vec<u32>,
 }
 
+/// What made graphs that are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum GraphsOf {
+    /// Executions that a backward pass follows.
+    Training,
+    /// Executions of a line that no backward pass follows.
+    Evaluation,
+    /// Executions that no backward pass follows, of a line that one follows otherwise.
+    BrokenOff,
+}
+
 /// Survivors of many executions.
 #[derive(Debug)]
 pub(crate) struct Growth {
@@ -61,9 +73,8 @@ pub(crate) struct Growth {
     pub(crate) steps: u64,
     /// What is kept looks like graphs (most of what forward passes made) or like chosen tensors; `None` = neither clearly.
     pub(crate) is_graph: Option<bool>,
-    /// Where graphs are kept: whether a backward pass follows the executions that made them; `None` where no backward
-    /// pass was seen.
-    pub(crate) is_training: Option<bool>,
+    /// Where graphs are kept: what made them; `None` where no backward pass was seen.
+    pub(crate) graphs_of: Option<GraphsOf>,
     /// Still going on at the event: the line has run lately.
     pub(crate) is_going_on: bool,
 }
@@ -93,6 +104,7 @@ pub(crate) fn find(ledger: &Ledger<'_>, event: u32) -> Option<Growth> {
         survivors.runs.dedup();
         survivors.runs.len() >= MIN_CALLS && !is_construction(ledger, *kind, &survivors.runs)
     });
+    leave_out_needed_state(ledger, event, &mut kinds);
     if kinds.is_empty() {
         return None;
     }
@@ -114,6 +126,45 @@ fn kind_of(ledger: &Ledger<'_>, id: u32, run: u32) -> Kind {
     } else {
         Kind::Stack(stack.0)
     }
+}
+
+/// State tensors that an optimizer may keep for one parameter: two averages and their maximum (`amsgrad`).
+const STATE_TENSORS: usize = 3;
+
+/// An optimizer makes its state when a parameter first has a gradient, which may be late (experts, layers that are
+/// unfrozen). It accumulates only if there is more of it than the parameters of its size need.
+fn leave_out_needed_state(ledger: &Ledger<'_>, event: u32, kinds: &mut HashMap<Kind, Survivors>) {
+    let in_optimizer = |kind: &Kind| matches!(kind, Kind::Stack(s) if ledger.shapes.of(StackId(*s)).in_optimizer);
+    if !kinds.keys().any(in_optimizer) {
+        return;
+    }
+    // Per size: state tensors, and what may be their parameters.
+    let mut sizes: HashMap<u64, (usize, usize)> = HashMap::new();
+    for id in ledger.alive_at(event) {
+        let a = &ledger.trace.allocations[id as usize];
+        let shape = ledger.shapes.of(a.stack);
+        let count = sizes.entry(a.bytes).or_default();
+        if shape.in_optimizer {
+            count.0 += 1;
+        } else if a.alloc_event == NONE || shape.in_module_setup {
+            count.1 += 1;
+        }
+    }
+    let is_needed = |id: &u32| {
+        let (state, parameters) = sizes.get(&ledger.trace.allocations[*id as usize].bytes).copied().unwrap_or_default();
+        state <= parameters * STATE_TENSORS
+    };
+    kinds.retain(|kind, survivors| {
+        if !in_optimizer(kind) {
+            return true;
+        }
+        survivors.allocations.retain(|id| !is_needed(id));
+        let run = |id: &u32| ledger.runs.of[*id as usize];
+        survivors.runs = survivors.allocations.iter().map(run).collect();
+        survivors.runs.sort_unstable();
+        survivors.runs.dedup();
+        survivors.runs.len() >= MIN_CALLS
+    });
 }
 
 /// Whether it is the building of a model: modules that are moved to the device one after the other, with no steps of a
@@ -214,7 +265,7 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
     Some(Growth {
         event,
         is_graph,
-        is_training: is_graph.filter(|g| *g).and_then(|_| is_training(ledger, event, &per_run)),
+        graphs_of: is_graph.filter(|g| *g).and_then(|_| graphs_of(ledger, event, site, &per_run)),
         bytes,
         site,
         calls,
@@ -230,56 +281,93 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
 
 /// Whether a backward pass comes after most of `runs` before another forward pass does. A validation's calls are
 /// followed by forward passes only, its own or those of the next training step.
-fn is_training(ledger: &Ledger<'_>, event: u32, runs: &[(u32, u64)]) -> Option<bool> {
+fn graphs_of(ledger: &Ledger<'_>, event: u32, site: StackId, runs: &[(u32, u64)]) -> Option<GraphsOf> {
+    /// Executions of the same line without survivors that are looked at.
+    const OTHERS: usize = 64;
     if !ledger.has_backward_before(event) {
         return None;
     }
-    let actions = &ledger.trace.device.events.action;
-    let stacks = &ledger.trace.device.events.stack;
-    let is_followed = |run: u32| {
-        let begin = ledger.runs.runs[run as usize].event;
-        let made = (begin..event).filter(|&i| actions[i as usize] == Action::Alloc);
-        for i in made {
-            let shape = ledger.shapes.of(stacks[i as usize]);
-            if !shape.has_python() || shape.in_autograd {
-                return true;
-            }
-            if shape.in_module && ledger.runs.of[ledger.trace.allocation_of[i as usize] as usize] != run {
-                return false;
-            }
-        }
-        false
-    };
-    let followed = runs.iter().filter(|(run, _)| is_followed(*run)).count();
-    Some(followed * 2 > runs.len())
+    let followed = runs.iter().filter(|(run, _)| is_followed(ledger, event, *run)).count();
+    if followed * 2 > runs.len() {
+        return Some(GraphsOf::Training);
+    }
+    let is_kept = |run: u32| runs.binary_search_by_key(&run, |r| r.0).is_ok();
+    let all = ledger.runs.runs.iter().enumerate();
+    let others = all.filter(|(_, r)| r.site == site && r.event < event).map(|(i, _)| i as u32);
+    let others: Vec<u32> = others.filter(|run| !is_kept(*run)).take(OTHERS).collect();
+    let trained = others.iter().filter(|run| is_followed(ledger, event, **run)).count();
+    let is_broken_off = others.len() >= MIN_CALLS && trained * 2 > others.len();
+    Some(if is_broken_off { GraphsOf::BrokenOff } else { GraphsOf::Evaluation })
 }
 
-/// Graphs keep most of what the forward passes made, of many operations; kept tensors are few of what they made.
+/// Whether a backward pass follows `run` before another forward pass does.
+fn is_followed(ledger: &Ledger<'_>, event: u32, run: u32) -> bool {
+    let actions = &ledger.trace.device.events.action;
+    let stacks = &ledger.trace.device.events.stack;
+    let begin = ledger.runs.runs[run as usize].event;
+    let made = (begin..event).filter(|&i| actions[i as usize] == Action::Alloc);
+    for i in made {
+        let shape = ledger.shapes.of(stacks[i as usize]);
+        if !shape.has_python() || shape.in_autograd {
+            return true;
+        }
+        if shape.in_module && ledger.runs.of[ledger.trace.allocation_of[i as usize] as usize] != run {
+            return false;
+        }
+    }
+    false
+}
+
+/// Part of the kept bytes that an operation must have made to count as one of several.
+const SEVERAL_PARTS: u64 = 20;
+
+/// Graphs keep what several operations of each layer made; tensors that are kept on purpose come from one.
 fn is_graph(ledger: &Ledger<'_>, kept: &[u32], runs: &[(u32, u64)]) -> Option<bool> {
     let in_runs = |id: u32| runs.binary_search_by_key(&ledger.runs.of[id as usize], |r| r.0).is_ok();
     let in_module = |id: u32| ledger.shapes.of(ledger.trace.allocations[id as usize].stack).in_module;
     let kept_bytes: u64 = ledger.sum(kept);
-    let (mut inside, mut number, mut operations) = (0u64, 0u64, Vec::new());
+    // Bytes and number per operation: the function that made them, whichever layer called it.
+    let mut operations: HashMap<Function, (u64, u64)> = HashMap::new();
+    let (mut inside, mut number) = (0u64, 0u64);
     for &id in kept.iter().filter(|&&id| in_module(id)) {
-        inside = inside.saturating_add(ledger.sizes[id as usize]);
+        let size = ledger.sizes[id as usize];
+        inside = inside.saturating_add(size);
         if in_runs(id) {
             number += 1;
-            operations.push((ledger.trace.allocations[id as usize].stack, ledger.sizes[id as usize]));
+            let operation = operations.entry(function_of(ledger, id)).or_default();
+            *operation = (operation.0.saturating_add(size), operation.1 + 1);
         }
     }
     if inside.saturating_mul(2) < kept_bytes {
         return Some(false);
     }
-    operations.sort_unstable();
-    operations.dedup();
+    let calls = (runs.len() as u64).max(1);
+    let in_each_layer = |(bytes, count): &&(u64, u64)| {
+        bytes.saturating_mul(SEVERAL_PARTS) >= inside && *count >= calls.saturating_mul(2)
+    };
+    let layered = operations.values().filter(in_each_layer).count();
     let all = 0..ledger.runs.of.len() as u32;
     let made = total(all.filter(|&id| in_module(id) && in_runs(id)).map(|id| ledger.sizes[id as usize]));
-    let per_call = number / (runs.len() as u64).max(1);
+    let per_call = number / calls;
     match () {
         () if per_call <= 1 => Some(false),
+        () if layered >= 2 => Some(true),
         () if operations.len() >= 3 && per_call >= 3 && inside.saturating_mul(5) >= made => Some(true),
         () if inside.saturating_mul(2) >= made => Some(true),
         () if inside.saturating_mul(10) < made => Some(false),
         () => None,
     }
+}
+
+/// A function by name and file.
+type Function = (u32, u32);
+
+/// The innermost function of Python that allocated `id`.
+fn function_of(ledger: &Ledger<'_>, id: u32) -> Function {
+    let snapshot = ledger.trace.snapshot;
+    let frames = snapshot.stacks.frames(ledger.trace.allocations[id as usize].stack);
+    let is_python = |f: &whyoom_snapshot::Frame| {
+        whyoom_replay::is_python_frame(snapshot.strings.get(f.file), snapshot.strings.get(f.function))
+    };
+    frames.map(|(_, f)| f).find(|f| is_python(f)).map_or((u32::MAX, u32::MAX), |f| (f.function.0, f.file.0))
 }

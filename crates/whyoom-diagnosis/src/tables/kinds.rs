@@ -21,7 +21,7 @@ pub(crate) enum Kind {
     Activation,
     /// Made by the program before the forward pass that uses it.
     Input,
-    /// Kept by a library for its own use.
+    /// Kept by a library for its own use, or asked for within one operation.
     Workspace,
     /// Made and dropped inside an optimizer's step.
     OptimizerTemporary,
@@ -32,6 +32,23 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    /// How many there are.
+    pub(crate) const COUNT: usize = Self::ALL.len();
+
+    /// All, in the order of their numbers.
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Parameter,
+        Self::Buffer,
+        Self::Gradient,
+        Self::OptimizerState,
+        Self::Activation,
+        Self::Input,
+        Self::Workspace,
+        Self::OptimizerTemporary,
+        Self::Temporary,
+        Self::Other,
+    ];
+
     /// The name in the contract.
     pub(crate) const fn category(self) -> &'static str {
         match self {
@@ -86,6 +103,11 @@ impl Kinds {
     /// Whether a parameter has this size.
     pub(crate) fn is_of_a_parameter(&self, bytes: u64) -> bool {
         self.parameter_sizes.contains(&bytes)
+    }
+
+    /// How many sizes parameters have.
+    pub(crate) fn parameter_sizes(&self) -> usize {
+        self.parameter_sizes.len()
     }
 
     /// Whether the half-precision copy of a parameter has this size.
@@ -172,6 +194,10 @@ fn certain(ledger: &Ledger<'_>, parameter_sizes: &HashSet<u64>, a: &Allocation, 
     if !shape.has_python() || shape.in_autograd {
         return (a.alloc_event != NONE).then(|| of_backward(ledger, parameter_sizes, a));
     }
+    // What is gone before anything else happens was never a tensor that an operation returned.
+    if shape.in_module && a.alloc_event != NONE && a.free_event == a.alloc_event + 1 {
+        return Some(Kind::Workspace);
+    }
     if shape.in_module || phase == Phase::Forward || is_dropped_by_autograd(ledger, a) {
         return Some(Kind::Activation);
     }
@@ -193,8 +219,10 @@ fn of_optimizer(ledger: &Ledger<'_>, a: &Allocation) -> Kind {
 
 fn of_backward(ledger: &Ledger<'_>, parameter_sizes: &HashSet<u64>, a: &Allocation) -> Kind {
     let windows = ledger.steps.optimizer();
+    // A closure runs the backward pass inside the optimizer's own step.
     let next = windows.partition_point(|w| w.start <= a.alloc_event);
-    let is_handed_over = match windows.get(next) {
+    let around = next.checked_sub(1).filter(|&i| windows[i].contains(&a.alloc_event));
+    let is_handed_over = match windows.get(around.unwrap_or(next)) {
         Some(window) => a.free_event >= window.end,
         // The step that would have handed it over is not in the trace, or no optimizer marks its steps.
         None => a.free_event == NONE || !is_dropped_by_autograd(ledger, a),

@@ -128,7 +128,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// Whether event `i` takes an allocation out of the program's hands. At event 0 it was gone before.
-    fn is_drop(&self, i: usize) -> bool {
+    pub(crate) fn is_drop(&self, i: usize) -> bool {
         let id = self.trace.allocation_of[i];
         i > 0 && self.trace.allocations.get(id as usize).is_some_and(|a| a.free_event == i as u32)
     }

@@ -1,5 +1,6 @@
 //! Tables that the causes draw their evidence from: whose frame, which call, how many bytes, when.
 
+mod below;
 pub(crate) mod culprits;
 pub(crate) mod evaluation;
 pub(crate) mod frames;

@@ -11,4 +11,4 @@ pub use bounds::{FitsFrom, Members, smallest_limit};
 pub use habit::{Growth, HabitDriver, LimitKind, Placement};
 pub use program::{Op, Program, ProgramRequest};
 pub use simulate::{FailedRequest, Outcome, Scenario, Start, Until, simulate};
-pub use sweep::{ENSEMBLE_BUDGET, Trial, Tried, try_all};
+pub use sweep::{ENSEMBLE_BUDGET, Trial, Tried, try_all, with_ensembles};

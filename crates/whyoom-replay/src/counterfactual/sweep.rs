@@ -62,19 +62,25 @@ pub const ENSEMBLE_BUDGET: usize = 24_000_000;
 /// Runs every trial, in parallel, and the ensembles that tell whether ties or timing decide.
 pub fn try_all(trials: &[Trial<'_>]) -> Vec<Tried> {
     let usual: Vec<Outcome> = trials.par_iter().map(|t| run(t, t.program, Placement::USUAL)).collect();
+    with_ensembles(trials, &usual, ENSEMBLE_BUDGET)
+}
+
+/// The ensembles of `trials`, whose outcomes under the usual placement are `usual`, one for each; `budget` is in program
+/// steps over all members beside the usual one, of which a trial that passes gets at least one.
+pub fn with_ensembles(trials: &[Trial<'_>], usual: &[Outcome], budget: usize) -> Vec<Tried> {
     let wants_ensemble = |t: &Trial<'_>| !t.settings.expandable_segments;
     let steps: usize = trials.iter().filter(|t| wants_ensemble(t)).map(|t| t.program.ops.len()).sum();
-    let all = steps.saturating_mul(Placement::ENSEMBLE.len() - 1) <= ENSEMBLE_BUDGET;
+    let all = steps.saturating_mul(Placement::ENSEMBLE.len() - 1) <= budget;
     let passing: usize = trials
         .iter()
-        .zip(&usual)
+        .zip(usual)
         .filter(|(t, o)| wants_ensemble(t) && o.first_failure.is_none())
         .map(|(t, _)| t.program.ops.len())
         .sum();
     let others = if all {
         Placement::ENSEMBLE.len() - 1
     } else {
-        (ENSEMBLE_BUDGET / passing.max(1)).clamp(1, Placement::ENSEMBLE.len() - 1)
+        (budget / passing.max(1)).clamp(1, Placement::ENSEMBLE.len() - 1)
     };
     // The members that differ most from the usual one come first when only some are run.
     let order = [5usize, 1, 4, 3, 2];

@@ -188,6 +188,7 @@ pub fn story_two() -> Explanation {
                 "lm (/workspace/train/scenarios.py:158)".into(),
                 "main (/workspace/train/scenarios.py:400)".into(),
             ],
+            ..Culprit::default()
         }],
         ..finding(
             Cause::Fragmentation,
@@ -255,6 +256,7 @@ pub fn leak() -> Explanation {
                 count: 2_142,
                 in_module_forward: false,
                 stack: vec!["unet (/workspace/train/scenarios.py:132)".into()],
+                ..Culprit::default()
             },
             Culprit {
                 function: "forward".into(),
@@ -264,6 +266,7 @@ pub fn leak() -> Explanation {
                 count: 340,
                 in_module_forward: true,
                 stack: Vec::new(),
+                ..Culprit::default()
             },
         ],
         ..finding(

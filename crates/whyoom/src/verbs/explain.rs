@@ -8,6 +8,7 @@ use crate::{
     cli::{ExplainArgs, FailOn},
     pipeline::{self, Presentation},
     progress::Progress,
+    source,
 };
 
 pub(crate) fn run(args: &ExplainArgs, streams: &mut Streams<'_>) -> Exit {
@@ -23,6 +24,10 @@ pub(crate) fn run(args: &ExplainArgs, streams: &mut Streams<'_>) -> Exit {
     let exit = loading.exit().max(if is_found(&explanation, &args.fail_on) { Exit::Found } else { Exit::Fine });
     explanation.warnings.extend(pipeline::torch_warning(&args.input));
     explanation.warnings.sort_by(|a, b| a.code.cmp(&b.code));
+    // JSON may be sent elsewhere: the user's code is in it only where that is asked for.
+    if args.output.json.is_none() || !args.source.is_empty() {
+        source::fill(&mut explanation, &args.source);
+    }
     let presentation = Presentation::new(&args.output, streams);
     presentation.add_failures(&mut explanation.warnings, loading.failed);
     streams.print(exit, |out| presentation.show(&explanation, write_explanation, out))

@@ -15,7 +15,7 @@ use crate::{
 pub(super) fn where_it_went(doc: &mut Doc, view: &View<'_>) {
     let categories = &view.device.categories;
     let at = categories.oom.as_ref().unwrap_or(&categories.peak);
-    let shares = shares(view, at);
+    let shares = shares(view, at).map(|shares| format!("{shares}{}", named(view, at)));
     let total = view.bytes(at.iter().map(|c| c.bytes).sum());
     let label = if categories.oom.is_some() { format!("Where {total} went") } else { format!("At the peak, {total}") };
     let leaked = accumulated(view).filter(|_| !at.is_empty());
@@ -32,6 +32,47 @@ pub(super) fn where_it_went(doc: &mut Doc, view: &View<'_>) {
                 labelled(doc, "By the end", &leaked);
             }
         }
+    }
+}
+
+/// `; of the activations, float32 logits 1.20 GiB`: parts that have a name, where they are much of all.
+fn named(view: &View<'_>, at: &[CategoryBytes]) -> String {
+    /// Less than this part of all is not worth a name in the short form.
+    const NAMED: u64 = 10;
+    let total: u64 = at.iter().map(|c| c.bytes).fold(0, u64::saturating_add);
+    let named = &view.device.categories.named;
+    let shown: Vec<String> = named
+        .iter()
+        .filter(|n| n.bytes.saturating_mul(if view.options.verbose { 100 } else { NAMED }) >= total)
+        .map(|n| {
+            let what = match n.name {
+                "half_copies" => "half-precision copies of parameters",
+                "float32_logits" => "float32 logits and their loss",
+                other => other,
+            };
+            format!("{what} {}", view.bytes(n.bytes))
+        })
+        .collect();
+    if shown.is_empty() { String::new() } else { format!("; of the activations, {}", shown.join(", ")) }
+}
+
+/// Categories at the peaks of some steps.
+fn by_step(doc: &mut Doc, view: &View<'_>) {
+    const SHOWN: usize = 8;
+    let steps = &view.device.categories.steps;
+    if steps.len() < 2 {
+        return;
+    }
+    doc.blank();
+    doc.paragraph(0, Tone::Heading, "At the peak of a step");
+    let shown = steps.len().min(SHOWN);
+    for i in 0..shown {
+        let step = &steps[i * (steps.len() - 1) / (shown - 1)];
+        let total: u64 = step.categories.iter().map(|c| c.bytes).fold(0, u64::saturating_add);
+        let parts = shares(view, &step.categories).map(|s| format!(": {s}")).unwrap_or_default();
+        let label = format!("step {}", count(step.step + 1));
+        let text = format!("{}{parts}", view.bytes(total));
+        doc.entry(2, &[(Tone::Plain, label)], 14, &[(Tone::Plain, text)]);
     }
 }
 
@@ -93,6 +134,7 @@ pub(super) fn all(doc: &mut Doc, view: &View<'_>) {
     for finding in &view.device.findings {
         evidence(doc, view, finding);
     }
+    by_step(doc, view);
     figures(doc, view);
 }
 

@@ -103,6 +103,10 @@ fn mend(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
                 "a graph made at {line} stays alive after its backward pass: .detach() what is carried from step to \
                  step (hidden state, running loss), and drop retain_graph=True"
             ),
+            Some("broken_off") => format!(
+                "calls at {line} that no backward() followed keep their graphs: look for a caught exception that is \
+                 kept, or a branch that skips backward() and keeps the loss"
+            ),
             Some(_) => format!(
                 "what {line} returns keeps its whole graph: call it under torch.no_grad(), or keep only .detach() or \
                  .item() of it"
@@ -123,11 +127,20 @@ fn mend(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
         Some("state_per_epoch") => {
             format!("what {line} makes outlives its epoch: drop the old state before making the new")
         }
-        _ => format!(
-            "find what still refers to the results of {line} and drop it; keep .item() or .cpu() of what you log"
-        ),
+        _ => {
+            let kept = kept_inside(view, finding).unwrap_or_else(|| format!("the results of {line}"));
+            format!("find what still refers to {kept} and drop it; keep .item() or .cpu() of what you log")
+        }
     };
     label(doc, "Do this:", &text);
+}
+
+/// The line inside the model that made nearly all of it, where it is no `forward`: a hook or a method that stores.
+fn kept_inside(view: &View<'_>, finding: &Finding) -> Option<String> {
+    let inside = finding.culprits.iter().find(|c| c.in_module_forward)?;
+    let is_nearly_all = u128::from(inside.bytes) * 10 >= u128::from(finding.bytes_explained) * 9;
+    let at = source_line(view.sources.get(&inside.file), inside.line);
+    (is_nearly_all && inside.function != "forward").then(|| format!("what {}() makes at {at}", inside.function))
 }
 
 /// Advice where no setting is enough. It is reasoning, not replay, and claims nothing of the outcome; what was shown by

@@ -1,11 +1,11 @@
 //! What was read, the cause, the numbers that matter and the line of the user's code.
 
 use whyoom_diagnosis::explanation::{
-    Cause, Culprit, DivergenceReport, Finding, OomReport, Place, ReplayStatus, StepsReport, Value,
+    Cause, Culprit, DivergenceReport, Finding, OomReport, Operation, Place, ReplayStatus, StepsReport, Value,
 };
 
 use crate::{
-    number::{count, human_bytes, plural},
+    number::{count, duration, human_bytes, plural},
     text::{
         doc::{Doc, Tone, WIDTH, shorten_middle},
         words::{View, cause_title, confidence, device_name, nth_step, sentence, torch_range},
@@ -288,6 +288,47 @@ fn culprits(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
         } else {
             doc.entry(2, &label, CODE_AT, &[(Tone::Code, code)]);
             doc.paragraph(CODE_AT + 2, Tone::Plain, &share);
+        }
+        if let Some(source) = culprit.source.as_ref().filter(|_| i == 0 || view.options.verbose) {
+            doc.paragraph(CODE_AT + 2, Tone::Code, &shorten_middle(source, WIDTH - CODE_AT - 2));
+        }
+        if view.options.verbose {
+            since(doc, view, culprit);
+            operations(doc, view, &culprit.below, CODE_AT + 2);
+        }
+    }
+}
+
+/// How long a line has been making what is named.
+fn since(doc: &mut Doc, view: &View<'_>, culprit: &Culprit) {
+    let mut parts = Vec::new();
+    if let (Some(first), Some(last)) = (culprit.first_step, culprit.last_step) {
+        parts.push(if first == last {
+            format!("in step {}", count(first + 1))
+        } else {
+            format!("in steps {} to {}", count(first + 1), count(last + 1))
+        });
+    }
+    if let Some(bytes) = culprit.bytes_per_step {
+        parts.push(format!("{} a step", view.bytes(bytes)));
+    }
+    if let Some(age) = culprit.age_us.filter(|a| *a > 0) {
+        parts.push(format!("the oldest for {}", duration(age)));
+    }
+    if !parts.is_empty() {
+        doc.paragraph(CODE_AT + 2, Tone::Plain, &parts.join(", "));
+    }
+}
+
+/// What a line calls, a line each.
+fn operations(doc: &mut Doc, view: &View<'_>, below: &[Operation], indent: usize) {
+    const SHOWN: usize = 6;
+    const DEEPEST: usize = CODE_AT + 2 + 2 * 4;
+    for operation in below.iter().take(SHOWN) {
+        let code = view.line_of_code(&operation.function, &operation.file, operation.line);
+        doc.paragraph(indent, Tone::Dim, &format!("{}  {code}", view.bytes(operation.bytes)));
+        if indent < DEEPEST {
+            operations(doc, view, &operation.below, indent + 2);
         }
     }
 }
