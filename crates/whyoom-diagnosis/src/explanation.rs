@@ -435,6 +435,8 @@ pub struct Growth {
     /// not, `broken_off` if it does not though it follows other calls of that line; `null` for other growth, and where
     /// no backward pass was seen.
     pub graphs_of: Option<&'static str>,
+    /// `backlog`: a queue that fills faster than it is emptied; `bursts`: let go in bursts only; `null` = never let go.
+    pub queue: Option<&'static str>,
     /// First step with a survivor.
     pub first_step: u64,
     /// Last step with a survivor.

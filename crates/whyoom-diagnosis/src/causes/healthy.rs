@@ -45,6 +45,13 @@ pub(crate) fn find(case: &Case<'_>) -> Finding {
     } else {
         " in it. What is cached, from before perhaps, is not leaked: the allocator hands it out again."
     });
+    if let Some(later) = later_peak(case) {
+        summary.push_str(&format!(
+            " The peak is the first step's alone, with what it makes and tries once (as cuDNN's search for algorithms does): \
+             later steps reach {}.",
+            words::bytes(later)
+        ));
+    }
     let mut evidence = vec![
         in_bytes(format!("reserved memory peaks at {}", words::bytes(reserved)), reserved, &[]),
         in_bytes(format!("allocated and pending bytes peak at {}", words::bytes(needed)), needed, &[]),
@@ -60,6 +67,14 @@ pub(crate) fn find(case: &Case<'_>) -> Finding {
     let is_proven = case.is_exact && case.recorded.started_empty && level.is_some();
     let confidence = if is_proven { Confidence::Proven } else { Confidence::Strong };
     Finding { evidence, ..finding(Cause::Healthy, confidence, summary, 0) }
+}
+
+/// What steps after the first reach, where the first reaches far more.
+fn later_peak(case: &Case<'_>) -> Option<u64> {
+    let levels = &case.ledger.levels;
+    let first = levels.first().filter(|l| l.step == 0)?;
+    let later = levels.get(1..).filter(|l| l.len() >= 3)?.iter().map(|l| l.peak).max()?;
+    (first.peak >= later.saturating_mul(2)).then_some(later)
 }
 
 /// The level that live bytes come back to after each step but the first, and the number of such steps; `None` if they

@@ -15,7 +15,9 @@
 //! told as negligible.
 //! `autograd_graph`: most of what forward passes made survives together. `tensors_kept`: single tensors are kept.
 //! `state_per_epoch`: an optimizer's state is made anew, and the old one stays. `exception_frames`: executions in which
-//! a request failed left it, as a caught exception does that is kept.
+//! a request failed left it, as a caught exception does that is kept. `reference_cycle`: what many steps made is freed
+//! in bursts only, as a garbage collection does, and more has gathered than any burst has freed. A queue that fills faster
+//! than it is emptied is `tensors_kept` too.
 //!
 //! # False positives
 //! Rejected: warm-up (optimizer state, lazily made workspaces), saw-teeth, queues and caches of fixed length, buffers
@@ -34,6 +36,7 @@ use crate::case::Case;
 use crate::explanation::{self, Cause, Confidence, Finding};
 use crate::tables::culprits::Tally;
 use crate::tables::growth::{GraphsOf, Growth};
+use crate::tables::queue::Queue;
 use crate::tables::total;
 use crate::words;
 use whyoom_replay::StepSource;
@@ -79,6 +82,8 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     let (per_call, total) = (words::bytes(growth.bytes_per_call), words::bytes(growth.bytes));
     let calls = words::plural(growth.calls, "call", "calls");
     let what = match growth.is_graph {
+        _ if growth.queue == Some(Queue::Backlog) => "a queue that fills faster than it is emptied",
+        _ if growth.queue.is_some() => "they are let go in bursts only",
         Some(true) => "graphs of forward passes, with their activations",
         Some(false) => "tensors that something still refers to",
         None => "allocations that something still refers to",
@@ -88,6 +93,14 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
         "{request}{calls} at {line} have left about {per_call} each alive, {total} of the {} live: {what}.",
         words::bytes(live)
     );
+    if let Some(Queue::Bursts { bursts, largest, waiting }) = growth.queue {
+        summary.push_str(&format!(
+            " {} so far freed up to {} of these at one moment; {} wait for the next.",
+            words::capital(&words::plural(bursts, "burst", "bursts")),
+            words::count(largest),
+            words::count(waiting)
+        ));
+    }
     if growth.graphs_of == Some(GraphsOf::BrokenOff) {
         summary.push_str(" No backward pass follows those calls, as one does the others of that line.");
     }
@@ -144,6 +157,7 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
                 GraphsOf::Evaluation => "evaluation",
                 GraphsOf::BrokenOff => "broken_off",
             }),
+            queue: growth.queue.map(|q| if q == Queue::Backlog { "backlog" } else { "bursts" }),
             first_step: ledger.steps.of(growth.first_event).unwrap_or(0),
             last_step: ledger.steps.of(growth.last_event).unwrap_or(growth.calls_made.saturating_sub(1)),
             dies_again_in_steps: dies_again(case, growth),
@@ -171,6 +185,9 @@ fn subcause(case: &Case<'_>, growth: &Growth) -> Option<&'static str> {
     if state.saturating_mul(2) > growth.bytes {
         // Optimizers make their state once; one that makes it again and again is a new one each time.
         return Some("state_per_epoch");
+    }
+    if let Some(Queue::Bursts { .. }) = growth.queue {
+        return Some("reference_cycle");
     }
     if is_of_failed_calls(case, growth) {
         return Some("exception_frames");

@@ -57,14 +57,17 @@ fn at_failure(case: &Case<'_>) -> Vec<Finding> {
     let leak = leak::find(case);
     let (decisive, other): (Option<Finding>, Option<Finding>) =
         if leak::decides(case) { (leak, None) } else { (None, leak) };
+    let spike = spike::find(case);
+    // What was done without needed no place.
+    let is_spared = spike.as_ref().is_some_and(|s| s.subcause == Some(spike::WORKSPACE));
     let found = [
         settings::find(case),
         outside::find(case),
         decisive,
-        spike::find(case),
+        spike,
         pending_free::find(case),
         private_pool::find(case),
-        fragmentation::find(case),
+        fragmentation::find(case).filter(|_| !is_spared),
     ];
     let mut findings: Vec<Finding> = found.into_iter().flatten().collect();
     // What is one step's doing, or a leak's, is not a level that every step reaches.

@@ -10,7 +10,8 @@
 //! Over what was live when the step began, S + r of the failing step is at least half as much again as the highest
 //! completed step, and beyond the highest by twice the range that completed steps span, of which there must be three
 //! (the first, with its warm-up, does not count). `evaluation`: the line that made the bytes does not run in the
-//! other steps. `outlier_step`: it does.
+//! other steps. `outlier_step`: it does. `workspace`: the operation whose request failed asks for less at once, before
+//! anything is let go, and the run goes on.
 //!
 //! # False positives
 //! Sizes that vary widely reach new heights by chance; that is what the range is for. A climb step by step is no
@@ -27,7 +28,10 @@ use crate::tables::ledger::Level;
 use crate::tables::total;
 use crate::words;
 use whyoom_replay::NONE;
-use whyoom_snapshot::StackId;
+use whyoom_snapshot::{Action, StackId};
+
+/// Sub-cause of a request that a library can do without.
+pub(crate) const WORKSPACE: &str = "workspace";
 
 /// Completed steps that it takes to know what is usual.
 const MIN_STEPS: usize = 3;
@@ -76,6 +80,57 @@ impl Contrast {
 }
 
 pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
+    workspace(case).or_else(|| step(case))
+}
+
+/// A workspace that a library asked for within one operation, was refused, and did without.
+fn workspace(case: &Case<'_>) -> Option<Finding> {
+    let failing = case.failing.as_ref()?;
+    let events = &case.ledger.trace.device.events;
+    let failed = failing.state.event;
+    let stack = *events.stack.get(failed)?;
+    // The same call asks again before the program has let anything go: no exception has left the operation.
+    let next = (failed + 1..events.len())
+        .find(|&i| matches!(events.action[i], Action::Alloc | Action::Oom | Action::FreeRequested))?;
+    if events.action[next] == Action::FreeRequested || events.stack[next] != stack || !failing.went_on {
+        return None;
+    }
+    let event = failed as u32;
+    let mut tally = Tally::default();
+    tally.add(stack, failing.state.request_bytes);
+    let culprits = tally.culprits(&case.ledger);
+    let line =
+        culprits.first().map(|c| format!(" at {}", words::line(&c.function, &c.file, c.line))).unwrap_or_default();
+    let others = match failing.count {
+        0 | 1 => String::new(),
+        n => format!(" {} requests failed in all.", words::count(n)),
+    };
+    let summary = format!(
+        "{}. A library asked for it within one operation{line}, as cuDNN does for a workspace, and did without when it was \
+         refused: the run went on.{others}",
+        request_in_words(case, failing)
+    );
+    let evidence = vec![
+        in_bytes(
+            format!("{} were asked for and refused", words::bytes(failing.state.request_bytes)),
+            failing.state.request_bytes,
+            &[event],
+        ),
+        in_bytes(
+            format!("the same operation went on with {}", words::bytes(events.size[next])),
+            events.size[next],
+            &[next as u32],
+        ),
+    ];
+    Some(Finding {
+        subcause: Some(WORKSPACE),
+        evidence,
+        culprits,
+        ..finding(Cause::Spike, Confidence::Strong, summary, failing.state.request_bytes)
+    })
+}
+
+fn step(case: &Case<'_>) -> Option<Finding> {
     let failing = case.failing.as_ref()?;
     let contrast = Contrast::of(case, failing).filter(Contrast::stands_out)?;
     let ledger = &case.ledger;

@@ -11,11 +11,13 @@
 //! - what CUDA graphs captured is kept by their pools and left out;
 //! - a buffer that has filled has none of late, though its line runs on, or the line does not run any more.
 
+use super::frames::{Owner, owner};
 use super::ledger::Ledger;
+use super::queue::{self, Queue};
 use super::total;
 use hashbrown::HashMap;
 use whyoom_replay::{NONE, StepSource};
-use whyoom_snapshot::{Action, StackId};
+use whyoom_snapshot::{Action, StackId, StrId};
 
 /// Survivors from fewer executions are not "many".
 pub(crate) const MIN_CALLS: usize = 3;
@@ -77,6 +79,8 @@ pub(crate) struct Growth {
     pub(crate) graphs_of: Option<GraphsOf>,
     /// Still going on at the event: the line has run lately.
     pub(crate) is_going_on: bool,
+    /// How it accumulates, where it is let go in the end.
+    pub(crate) queue: Option<Queue>,
 }
 
 /// Finds what has accumulated by `event`. Linear in the allocations.
@@ -86,6 +90,11 @@ pub(crate) fn find(ledger: &Ledger<'_>, event: u32) -> Option<Growth> {
     if trace.contradictions.saturating_mul(100) > trace.allocations.len() as u64 {
         return None;
     }
+    kept(ledger, event).or_else(|| queue::find(ledger, event))
+}
+
+/// What early and late executions alike have left.
+fn kept(ledger: &Ledger<'_>, event: u32) -> Option<Growth> {
     let running = ledger.runs.at(event);
     let mut kinds: HashMap<Kind, Survivors> = HashMap::new();
     for id in ledger.alive_at(event) {
@@ -275,6 +284,7 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
         last_event: per_run.last().map_or(event, |r| begin(r.0)),
         steps: steps.len() as u64,
         is_going_on,
+        queue: None,
         allocations,
     })
 }
@@ -350,13 +360,27 @@ fn is_graph(ledger: &Ledger<'_>, kept: &[u32], runs: &[(u32, u64)]) -> Option<bo
     let made = total(all.filter(|&id| in_module(id) && in_runs(id)).map(|id| ledger.sizes[id as usize]));
     let per_call = number / calls;
     match () {
-        () if per_call <= 1 => Some(false),
+        () if number * 2 < calls * 3 => Some(false),
         () if layered >= 2 => Some(true),
+        () if operations.len() == 1 => operations.keys().next().map(|f| is_graph_of_one(ledger, *f, inside, made)),
         () if operations.len() >= 3 && per_call >= 3 && inside.saturating_mul(5) >= made => Some(true),
         () if inside.saturating_mul(2) >= made => Some(true),
         () if inside.saturating_mul(10) < made => Some(false),
         () => None,
     }
+}
+
+/// Whether what one operation left is a graph, if it left several tensors a call. PyTorch's own operations that keep
+/// every second of their results do that for the backward pass; what other code keeps it may keep on purpose (a cache of
+/// keys and values), unless that is most of what a `forward` made.
+fn is_graph_of_one(ledger: &Ledger<'_>, (function, file): Function, inside: u64, made: u64) -> bool {
+    let strings = &ledger.trace.snapshot.strings;
+    let (function, file) = (strings.get(StrId(function)), strings.get(StrId(file)));
+    if owner(file, function) == Owner::Torch {
+        // Activation functions keep their result and let the operand go: half, less what is rounded or in progress.
+        return inside.saturating_mul(3) >= made;
+    }
+    function == "forward" && inside.saturating_mul(2) >= made
 }
 
 /// A function by name and file.

@@ -8,6 +8,7 @@ pub(crate) mod growth;
 pub(crate) mod kinds;
 pub(crate) mod ledger;
 pub(crate) mod place;
+pub(crate) mod queue;
 pub(crate) mod runs;
 pub(crate) mod shared;
 

@@ -243,6 +243,7 @@ pub fn leak() -> Explanation {
             calls: 34,
             per: "step",
             graphs_of: Some("evaluation"),
+            queue: None,
             first_step: 11,
             last_step: 177,
             dies_again_in_steps: Some(1),

@@ -122,11 +122,17 @@ fn mend(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
             )
         }
         Some("reference_cycle") => {
-            format!("what {line} makes is in a reference cycle: break it, or call gc.collect() between steps")
+            format!(
+                "what {line} makes goes in bursts, as reference cycles do when Python collects garbage: break the \
+                 cycle, or drop or collect (gc.collect()) more often"
+            )
         }
         Some("state_per_epoch") => {
             format!("what {line} makes outlives its epoch: drop the old state before making the new")
         }
+        _ if finding.growth.as_ref().is_some_and(|g| g.queue == Some("backlog")) => format!(
+            "bound the queue that {line} fills, as queue.Queue(maxsize=2) does, so that its producer waits for its consumer"
+        ),
         _ => {
             let kept = kept_inside(view, finding).unwrap_or_else(|| format!("the results of {line}"));
             format!("find what still refers to {kept} and drop it; keep .item() or .cpu() of what you log")
@@ -149,6 +155,9 @@ fn advise(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
     let device = view.device;
     let text = match finding.cause {
         Cause::Capacity => smaller(device),
+        Cause::Spike if finding.subcause == Some("workspace") => {
+            "nothing, if it is fast enough: torch.backends.cudnn.benchmark = False spares the search"
+        }
         Cause::Spike => {
             "bound the step that stands out: cap or bucket its lengths, split its batch, or give evaluation its own batch size"
         }
@@ -158,7 +167,12 @@ fn advise(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
             "wait for the other stream before freeing in bulk, or drop record_stream where an event will do"
         }
         Cause::PrivatePool => "capture fewer graphs, let them share a pool, or drop those no longer replayed",
-        Cause::Fragmentation => "make sizes repeat: pad or bucket the lengths that change from step to step",
+        Cause::Fragmentation if finding.evidence.iter().any(|e| e.unit == "ratio") => {
+            "make sizes repeat: pad or bucket the lengths that change from step to step"
+        }
+        Cause::Fragmentation => {
+            "allocate what is large and long-lived first, before what comes and goes, or need a little less at this moment"
+        }
         Cause::Settings => "unset PYTORCH_CUDA_ALLOC_CONF",
         Cause::Leak | Cause::Healthy | Cause::Undetermined => return,
     };
@@ -225,6 +239,10 @@ fn record(doc: &mut Doc, view: &View<'_>) {
 }
 
 fn fits_from(doc: &mut Doc, view: &View<'_>) {
+    // A larger card puts a leak off.
+    if view.device.oom.is_some() && view.device.findings.first().is_some_and(|f| f.cause == Cause::Leak) {
+        return;
+    }
     let bound = &view.device.bound;
     let text = match (bound.fits_from_bytes_default, bound.fits_from_bytes_best) {
         // What reads the same is said once.
