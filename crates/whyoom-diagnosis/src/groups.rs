@@ -100,7 +100,7 @@ pub(crate) fn select(case: &Case<'_>, kinds: &Kinds, name: &GroupName) -> Group 
         GroupName::Activations => {
             let events = events_of_failed(program);
             let in_module = |i: u32| failed_shape(ledger, &events, i).is_some_and(|s| s.in_module);
-            Group::of(program, |id| kinds.of(id) == Kind::Activation, in_module)
+            Group::of(program, |id| matches!(kinds.of(id), Kind::Activation | Kind::Scratch), in_module)
         }
         GroupName::Batch => batch(ledger, program, kinds),
         GroupName::Leak => match case.growth.as_ref().filter(|g| leak::is_material(case, g)) {
@@ -137,7 +137,7 @@ fn batch(ledger: &Ledger<'_>, program: &Program, kinds: &Kinds) -> Group {
         // Data that was put on the device before the first forward and outlives the step is no batch.
         let is_prepared = a.alloc_event < first_forward && (a.free_event == NONE || a.free_event > first_end);
         let is_old = a.alloc_event == NONE;
-        let grows = matches!(kinds.of(id), Kind::Activation | Kind::Input | Kind::Temporary);
+        let grows = matches!(kinds.of(id), Kind::Activation | Kind::Scratch | Kind::Input | Kind::Temporary);
         grows
             && !(is_old || is_made_for_good || is_prepared)
             && !is_of_weights(kinds, ledger.shapes.of(a.stack), a.bytes)

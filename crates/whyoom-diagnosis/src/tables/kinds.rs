@@ -21,8 +21,10 @@ pub(crate) enum Kind {
     Activation,
     /// Made by the program before the forward pass that uses it.
     Input,
-    /// Kept by a library for its own use, or asked for within one operation.
+    /// Kept by a library for its own use.
     Workspace,
+    /// Asked for and dropped within one operation of a `forward`: as large as its inputs have it.
+    Scratch,
     /// Made and dropped inside an optimizer's step.
     OptimizerTemporary,
     /// Made and dropped inside a backward pass.
@@ -36,7 +38,7 @@ impl Kind {
     pub(crate) const COUNT: usize = Self::ALL.len();
 
     /// All, in the order of their numbers.
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Parameter,
         Self::Buffer,
         Self::Gradient,
@@ -44,6 +46,7 @@ impl Kind {
         Self::Activation,
         Self::Input,
         Self::Workspace,
+        Self::Scratch,
         Self::OptimizerTemporary,
         Self::Temporary,
         Self::Other,
@@ -58,7 +61,7 @@ impl Kind {
             Self::OptimizerState => "optimizer_state",
             Self::Activation => "activations",
             Self::Input => "inputs",
-            Self::Workspace => "workspace",
+            Self::Workspace | Self::Scratch => "workspace",
             Self::OptimizerTemporary | Self::Temporary => "temporary",
             Self::Other => "other",
         }
@@ -196,7 +199,7 @@ fn certain(ledger: &Ledger<'_>, parameter_sizes: &HashSet<u64>, a: &Allocation, 
     }
     // What is gone before anything else happens was never a tensor that an operation returned.
     if shape.in_module && a.alloc_event != NONE && a.free_event == a.alloc_event + 1 {
-        return Some(Kind::Workspace);
+        return Some(Kind::Scratch);
     }
     if shape.in_module || phase == Phase::Forward || is_dropped_by_autograd(ledger, a) {
         return Some(Kind::Activation);
