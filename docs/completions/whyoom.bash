@@ -53,7 +53,7 @@ _whyoom() {
 
     case "${cmd}" in
         whyoom)
-            opts="-v -h -V --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --help --version explain replay tune diff help"
+            opts="-v -h -V --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --source --help --version explain replay tune diff help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -84,6 +84,10 @@ _whyoom() {
                     return 0
                     ;;
                 --fail-on)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --source)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -125,7 +129,7 @@ _whyoom() {
             return 0
             ;;
         whyoom__subcmd__explain)
-            opts="-v -h --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --help"
+            opts="-v -h --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --source --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -156,6 +160,10 @@ _whyoom() {
                     return 0
                     ;;
                 --fail-on)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --source)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

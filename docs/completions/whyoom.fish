@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_whyoom_global_optspecs
-    string join \n device= limit= card= torch= json= v/verbose bytes ascii color= fail-on= h/help V/version
+    string join \n device= limit= card= torch= json= v/verbose bytes ascii color= fail-on= source= h/help V/version
 end
 
 function __fish_whyoom_needs_command
@@ -34,6 +34,7 @@ complete -c whyoom -n "__fish_whyoom_needs_command" -l color -d 'When to use col
 always\t''
 never\t''"
 complete -c whyoom -n "__fish_whyoom_needs_command" -l fail-on -d 'Exit with 1 if one of these causes is found with strong evidence or proof; `any` is every cause but healthy' -r
+complete -c whyoom -n "__fish_whyoom_needs_command" -l source -d 'Look for source files here too, to show the lines named (may be given again); with --json, put them in' -r -F
 complete -c whyoom -n "__fish_whyoom_needs_command" -s v -l verbose -d 'Show everything, not only what matters most'
 complete -c whyoom -n "__fish_whyoom_needs_command" -l bytes -d 'Show exact bytes'
 complete -c whyoom -n "__fish_whyoom_needs_command" -l ascii -d 'Keep to ASCII characters'
@@ -54,6 +55,7 @@ complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l color -d 'When
 always\t''
 never\t''"
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l fail-on -d 'Exit with 1 if one of these causes is found with strong evidence or proof; `any` is every cause but healthy' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l source -d 'Look for source files here too, to show the lines named (may be given again); with --json, put them in' -r -F
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -s v -l verbose -d 'Show everything, not only what matters most'
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l bytes -d 'Show exact bytes'
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l ascii -d 'Keep to ASCII characters'

@@ -23,11 +23,13 @@ pub(crate) fn fill(explanation: &mut Explanation, roots: &[PathBuf]) {
 
 fn line_of(culprit: &Culprit, roots: &[PathBuf]) -> Option<String> {
     let recorded = culprit.file.replace('\\', "/");
+    // Two slashes name another machine on Windows, which a snapshot must not make this one ask.
+    let is_elsewhere = recorded.starts_with("//");
     let recorded = Path::new(&recorded);
-    if !recorded.extension().is_some_and(|e| e == "py") {
+    if recorded.extension().is_none_or(|e| e != "py") {
         return None;
     }
-    let here = recorded.is_absolute().then(|| recorded.to_owned());
+    let here = (recorded.is_absolute() && !is_elsewhere).then(|| recorded.to_owned());
     let moved = roots.iter().flat_map(|root| ends(recorded).map(move |end| root.join(end)));
     let text = here.into_iter().chain(moved).find_map(|path| read(&path))?;
     let line = text.lines().nth(culprit.line.checked_sub(1)? as usize)?.trim();

@@ -46,11 +46,12 @@ pub(crate) fn find(case: &Case<'_>) -> Finding {
         " in it. What is cached, from before perhaps, is not leaked: the allocator hands it out again."
     });
     if let Some(later) = later_peak(case) {
-        summary.push_str(&format!(
+        summary.extend([
             " The peak is the first step's alone, with what it makes and tries once (as cuDNN's search for algorithms does): \
-             later steps reach {}.",
-            words::bytes(later)
-        ));
+             later steps reach ",
+            &words::bytes(later),
+            ".",
+        ]);
     }
     let mut evidence = vec![
         in_bytes(format!("reserved memory peaks at {}", words::bytes(reserved)), reserved, &[]),

@@ -94,12 +94,10 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
         words::bytes(live)
     );
     if let Some(Queue::Bursts { bursts, largest, waiting }) = growth.queue {
-        summary.push_str(&format!(
-            " {} so far freed up to {} of these at one moment; {} wait for the next.",
-            words::capital(&words::plural(bursts, "burst", "bursts")),
-            words::count(largest),
-            words::count(waiting)
-        ));
+        let bursts = words::capital(&words::plural(bursts, "burst", "bursts"));
+        let (largest, waiting) = (words::count(largest), words::count(waiting));
+        summary.extend([" ", &bursts, " so far freed up to ", &largest, " of these at one moment; "]);
+        summary.extend([&waiting, " wait for the next."]);
     }
     if growth.graphs_of == Some(GraphsOf::BrokenOff) {
         summary.push_str(" No backward pass follows those calls, as one does the others of that line.");
