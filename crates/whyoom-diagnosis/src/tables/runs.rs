@@ -4,6 +4,7 @@
 //! and coming back to it: consecutive events of one thread whose stacks pass through the same call site.
 
 use super::frames::Shapes;
+use hashbrown::HashMap;
 use whyoom_replay::{NONE, Trace};
 use whyoom_snapshot::{Action, StackId};
 
@@ -27,7 +28,6 @@ pub(crate) struct Runs {
 
 /// The run that a thread is in.
 struct Thread {
-    root: u32,
     run: u32,
     site: StackId,
     /// First stack of the run that lies outside any module and walks no structure: when it comes again after others,
@@ -40,7 +40,8 @@ impl Runs {
     pub(crate) fn new(trace: &Trace<'_>, shapes: &Shapes) -> Self {
         let events = &trace.device.events;
         let mut this = Self { runs: Vec::new(), of: vec![NONE; trace.allocations.len()] };
-        let mut threads: Vec<Thread> = Vec::new();
+        // By root: traces whose stacks are cut may have as many as stacks.
+        let mut threads: HashMap<u32, Thread> = HashMap::new();
         let mut current = NONE;
         for i in 0..events.len() {
             let action = events.action[i];
@@ -72,7 +73,7 @@ impl Runs {
     #[expect(clippy::too_many_arguments, reason = "the columns of one event")]
     fn advance(
         runs: &mut Vec<Run>,
-        threads: &mut Vec<Thread>,
+        threads: &mut HashMap<u32, Thread>,
         root: u32,
         site: StackId,
         stack: StackId,
@@ -83,11 +84,8 @@ impl Runs {
         let is_alloc = action == Action::Alloc;
         let head = if is_alloc && can_be_head { stack } else { StackId::EMPTY };
         let new = runs.len() as u32;
-        let at = threads.iter().position(|t| t.root == root).unwrap_or_else(|| {
-            threads.push(Thread { root, run: NONE, site: StackId::EMPTY, head, has_left_head: false });
-            threads.len() - 1
-        });
-        let thread = &mut threads[at];
+        let begun = || Thread { run: NONE, site: StackId::EMPTY, head, has_left_head: false };
+        let thread = threads.entry(root).or_insert_with(begun);
         if thread.site != site {
             (thread.run, thread.site, thread.head, thread.has_left_head) = (new, site, head, false);
             runs.push(Run { site, event });
