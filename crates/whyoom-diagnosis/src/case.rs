@@ -94,7 +94,7 @@ impl<'a> Case<'a> {
             }
         });
         let growth = match &failing {
-            Some(f) => growth::find(&ledger, f.state.event as u32),
+            Some(f) => growth::find_at_failure(&ledger, f.state.event as u32),
             None => Self::growth_without_failure(&ledger),
         };
         let mut inferred = recorded.limit;

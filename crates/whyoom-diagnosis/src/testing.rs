@@ -15,6 +15,10 @@ pub(crate) const MIB: u64 = 1 << 20;
 const MODULE: &str = "/venv/lib/python3.12/site-packages/torch/nn/modules/module.py";
 const COPY: &str = "/usr/lib/python3.12/copy.py";
 const OPTIMIZER: &str = "/venv/lib/python3.12/site-packages/torch/optim/adam.py";
+const FUNCTIONAL: &str = "/venv/lib/python3.12/site-packages/torch/nn/functional.py";
+
+/// The default stream and a side stream.
+const STREAMS: [u64; 2] = [0, 0x55aa];
 
 /// A driver that writes down its calls.
 struct Log {
@@ -61,6 +65,10 @@ pub(crate) struct Recording {
     next: u32,
     conf: String,
     settings: Settings,
+    /// Stream by the address of each segment of another than the default one.
+    segment_streams: BTreeMap<u64, StreamId>,
+    /// Stream that requests are made on: 0, or 1 for a side stream.
+    pub(crate) stream: u16,
     /// What the driver says is free at a failure; a card's limit is this small.
     pub(crate) device_free: u64,
 }
@@ -74,7 +82,7 @@ impl Recording {
         let release = Model::default().release;
         let settings = whyoom_allocator::settings::parse(conf, release).expect("valid settings").settings;
         Self {
-            allocator: whyoom_allocator::Allocator::new(Model::default(), settings.clone(), &[0]),
+            allocator: whyoom_allocator::Allocator::new(Model::default(), settings.clone(), &STREAMS),
             log: Log { inner: AscendingDriver::new(limit), calls: Vec::new() },
             events: Events::default(),
             strings: StringTableBuilder::default(),
@@ -84,6 +92,8 @@ impl Recording {
             next: 0,
             conf: conf.to_owned(),
             settings,
+            segment_streams: BTreeMap::new(),
+            stream: 0,
             device_free: 1 << 37,
         }
     }
@@ -92,8 +102,9 @@ impl Recording {
         self.log.inner.limit = Some(limit);
     }
 
-    /// The stack of `place`: `12` is line 12 of the program, `12>5` line 5 of a model called there, `12!` the optimizer
-    /// called there, `12@` a module moved to the device there, `12~` a structure copied there by `copy.deepcopy` (a deeper
+    /// The stack of `place`: `12` is line 12 of the program, `12>5` line 5 of a model called there, `12>5:relu` an
+    /// operation of PyTorch that it calls, `12>5.keep` a method of its own, `12%` the loss over classes called there,
+    /// `12!` the optimizer called there, `12!30>5` a closure at line 30 that it calls, which calls the model, `12@` a module moved to the device there, `12~` a structure copied there by `copy.deepcopy` (a deeper
     /// part of it with more of `~`), and the empty text autograd's own thread.
     fn stack(&mut self, place: &str) -> StackId {
         if place.is_empty() {
@@ -101,21 +112,32 @@ impl Recording {
         }
         let number = |text: &str| text.parse::<u32>().expect("a line number");
         let (line, inner) = place.split_once('>').map_or((place, None), |(l, i)| (l, Some(i)));
+        let (line, closure) = line.split_once('!').map_or((line, None), |(l, c)| (l, Some(c)));
         let mut frames = vec![
             ("/job/train.py", "<module>", 1),
-            ("/job/train.py", "main", number(line.trim_end_matches(['!', '@', '~']))),
+            ("/job/train.py", "main", number(line.trim_end_matches(['@', '~', '%']))),
         ];
         for _ in 0..line.matches('~').count() {
             frames.extend([(COPY, "deepcopy", 162), (COPY, "_reconstruct", 259), (COPY, "deepcopy", 136)]);
         }
-        if line.ends_with('!') {
-            frames.push((OPTIMIZER, "step", 200));
+        if line.ends_with('%') {
+            frames.push((FUNCTIONAL, "cross_entropy", 3458));
         }
         if line.ends_with('@') {
             frames.push((MODULE, "_apply", 965));
         }
+        if let Some(closure) = closure {
+            frames.push((OPTIMIZER, "step", 200));
+            if !closure.is_empty() {
+                frames.push(("/job/train.py", "closure", number(closure)));
+            }
+        }
         if let Some(inner) = inner {
-            frames.extend([(MODULE, "_call_impl", 1790), ("/job/net.py", "forward", number(inner))]);
+            let (forward, method) = inner.split_once('.').map_or((inner, None), |(l, m)| (l, Some(m)));
+            let (forward, operation) = forward.split_once(':').map_or((forward, None), |(l, o)| (l, Some(o)));
+            frames.extend([(MODULE, "_call_impl", 1790), ("/job/net.py", "forward", number(forward))]);
+            frames.extend(operation.map(|name| (FUNCTIONAL, name, 1700)));
+            frames.extend(method.map(|name| ("/job/net.py", name, 90)));
         }
         frames.iter().fold(StackId::EMPTY, |parent, &(file, function, line)| {
             let frame = Frame { function: self.strings.intern(function), file: self.strings.intern(file), line };
@@ -128,7 +150,7 @@ impl Recording {
         self.events.action.push(action);
         self.events.addr.push(addr);
         self.events.size.push(size);
-        self.events.stream.push(StreamId(0));
+        self.events.stream.push(StreamId(self.stream));
         self.events.stack.push(stack);
         self.events.time_us.push(1_000 + 10 * self.events.time_us.len() as i64);
     }
@@ -138,9 +160,12 @@ impl Recording {
         let stack = self.stack(place);
         let tag = self.next;
         self.next += 1;
-        let placed = self.allocator.malloc(&mut self.log, Request { bytes, stream: 0, pool: 0, tag });
+        let placed = self.allocator.malloc(&mut self.log, Request { bytes, stream: self.stream, pool: 0, tag });
         for (action, addr, size) in std::mem::take(&mut self.log.calls) {
             self.push(action, addr, size, stack);
+            if self.stream > 0 && action == Action::SegmentAlloc {
+                self.segment_streams.insert(addr, StreamId(self.stream));
+            }
         }
         match placed {
             Ok(block) => {
@@ -172,6 +197,12 @@ impl Recording {
         for tag in tags {
             self.free(place, tag);
         }
+    }
+
+    /// Frees what was allocated last.
+    pub(crate) fn drop_last(&mut self, place: &str) {
+        let last = *self.live.keys().last().expect("a live allocation");
+        self.free(place, last);
     }
 
     /// The program drops `tag` while another stream uses it.
@@ -223,7 +254,7 @@ impl Recording {
                 device.segments.push(Segment {
                     address: block.address,
                     total_size: 0,
-                    stream: StreamId(0),
+                    stream: self.segment_streams.get(&block.address).copied().unwrap_or(StreamId(0)),
                     is_small: false,
                     pool: PoolRef::DEFAULT,
                     is_expandable: block.is_expandable,
@@ -240,7 +271,7 @@ impl Recording {
         }
         Snapshot {
             devices: vec![device],
-            streams: [0].into(),
+            streams: STREAMS.into(),
             pools: vec![(0, 0)],
             strings: self.strings.finish(),
             stacks: self.stacks.finish(),

@@ -9,8 +9,8 @@
 //!
 //! # How it decides
 //! S + r ≤ L, by arithmetic: proven at the limit's low end; between its ends, where the limit is known only roughly,
-//! the finding is strong if a compact layout would leave a twentieth of the limit, else the step is at its limit
-//! anyhow. Without a failure: peak reserved at least three times the peak of allocated and pending bytes and a GiB above it, and some setting
+//! the finding is strong if a compact layout would leave a twentieth of the limit and some setting or call gets past
+//! the request in a replay, else the step is at its limit anyhow. Without a failure: peak reserved at least three times the peak of allocated and pending bytes and a GiB above it, and some setting
 //! brings it down by half of the excess in a replay.
 //!
 //! # False positives
@@ -54,7 +54,11 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
 }
 
 fn at_failure(case: &Case<'_>, failing: &Failing) -> Option<Finding> {
-    let confidence = fits(case, failing)?;
+    let confidence = match fits(case, failing)? {
+        // That it should fit is no more than arithmetic where no layout that was tried holds it.
+        Confidence::Strong if case.is_exact && !case.tried.some_layout_passes() => Confidence::Weak,
+        known => known,
+    };
     let state = &failing.state;
     let event = state.event as u32;
     let needed = needed_in_words(case, failing);

@@ -121,6 +121,12 @@ impl Tried {
         ran.filter_map(|r| r.peak_reserved_range.map(|range| range.1)).min()
     }
 
+    /// Whether some setting or call, which change only the layout, passes.
+    pub(crate) fn some_layout_passes(&self) -> bool {
+        let of_layout = |r: &&Remedy| matches!(r.kind, "setting" | "call");
+        self.remedies.iter().filter(of_layout).any(|r| r.outcome == RemedyOutcome::Passes)
+    }
+
     /// Largest room under the limit that a setting leaves; `None` if none passes.
     pub(crate) fn best_headroom(&self) -> Option<(&Remedy, u64)> {
         let mut passing = self.remedies.iter().filter(|r| r.kind == "setting" && r.outcome == RemedyOutcome::Passes);

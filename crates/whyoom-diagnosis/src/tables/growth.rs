@@ -11,13 +11,13 @@
 //! - what CUDA graphs captured is kept by their pools and left out;
 //! - a buffer that has filled has none of late, though its line runs on, or the line does not run any more.
 
-use super::frames::{Owner, owner};
+use super::attempts;
+use super::graph::{self, GraphsOf};
 use super::ledger::Ledger;
 use super::queue::{self, Queue};
-use super::total;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 use whyoom_replay::{NONE, StepSource};
-use whyoom_snapshot::{Action, StackId, StrId};
+use whyoom_snapshot::StackId;
 
 /// Survivors from fewer executions are not "many".
 pub(crate) const MIN_CALLS: usize = 3;
@@ -38,17 +38,6 @@ struct Survivors {
     /// All runs that allocated this kind, ascending, distinct.
     calls: Vec<u32>,
     allocations: Vec<u32>,
-}
-
-/// What made graphs that are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum GraphsOf {
-    /// Executions that a backward pass follows.
-    Training,
-    /// Executions of a line that no backward pass follows.
-    Evaluation,
-    /// Executions that no backward pass follows, of a line that one follows otherwise.
-    BrokenOff,
 }
 
 /// Survivors of many executions.
@@ -85,16 +74,27 @@ pub(crate) struct Growth {
 
 /// Finds what has accumulated by `event`. Linear in the allocations.
 pub(crate) fn find(ledger: &Ledger<'_>, event: u32) -> Option<Growth> {
-    let trace = ledger.trace;
-    // Where frees are missing everything seems to survive.
-    if trace.contradictions.saturating_mul(100) > trace.allocations.len() as u64 {
+    has_frees(ledger).then(|| kept(ledger, event, false).or_else(|| queue::find(ledger, event))).flatten()
+}
+
+/// Finds what has accumulated by `event`, at which a request fails: then counts too what would have been let go later.
+pub(crate) fn find_at_failure(ledger: &Ledger<'_>, event: u32) -> Option<Growth> {
+    if !has_frees(ledger) {
         return None;
     }
-    kept(ledger, event).or_else(|| queue::find(ledger, event))
+    let attempts = attempts::find(ledger, event);
+    let kept = kept(ledger, event, true).or_else(|| queue::find(ledger, event));
+    attempts.into_iter().chain(kept).max_by_key(|g| g.bytes)
+}
+
+/// Where frees are missing everything seems to survive.
+fn has_frees(ledger: &Ledger<'_>) -> bool {
+    let trace = ledger.trace;
+    trace.contradictions.saturating_mul(100) <= trace.allocations.len() as u64
 }
 
 /// What early and late executions alike have left.
-fn kept(ledger: &Ledger<'_>, event: u32) -> Option<Growth> {
+fn kept(ledger: &Ledger<'_>, event: u32, at_failure: bool) -> Option<Growth> {
     let running = ledger.runs.at(event);
     let mut kinds: HashMap<Kind, Survivors> = HashMap::new();
     for id in ledger.alive_at(event) {
@@ -118,14 +118,51 @@ fn kept(ledger: &Ledger<'_>, event: u32) -> Option<Growth> {
         return None;
     }
     count_calls(ledger, event, running, &mut kinds);
-    let going_on = |kind: &Survivors| is_going_on(ledger, event, &kind.runs);
-    let mut found: Vec<(Kind, Survivors)> =
-        kinds.into_iter().filter(|(_, kind)| accumulates(&kind.runs, &kind.calls)).collect();
-    found.sort_unstable_by_key(|(kind, _)| *kind);
+    kinds.values_mut().for_each(|kind| leave_out_warm_up(ledger, kind));
+    let mut kinds: Vec<(Kind, Survivors)> = kinds.into_iter().collect();
+    kinds.sort_unstable_by_key(|(kind, _)| *kind);
+    let (found, others): (Vec<_>, Vec<_>) = kinds.into_iter().partition(|(_, k)| accumulates(&k.runs, &k.calls));
     // A kind that has stopped is a buffer that filled, unless it is one of whole graphs, which nobody keeps on purpose.
-    let (now, stopped): (Vec<_>, Vec<_>) = found.into_iter().partition(|(_, kind)| going_on(kind));
+    let going_on = |(_, kind): &(Kind, Survivors)| is_going_on(ledger, event, &kind.runs);
+    let (now, stopped): (Vec<_>, Vec<_>) = found.into_iter().partition(going_on);
     let growth = summarise(ledger, event, &now, true);
-    growth.or_else(|| summarise(ledger, event, &stopped, false).filter(|g| g.is_graph == Some(true)))
+    let growth = growth.or_else(|| summarise(ledger, event, &stopped, false).filter(|g| g.is_graph == Some(true)));
+    growth.or_else(|| at_failure.then(|| of_this_evaluation(ledger, event, others)).flatten())
+}
+
+/// Graphs that the calls of an evaluation in progress keep, though earlier evaluations let theirs go at their end: no
+/// backward pass has ever followed a call of that line, so that none was needed.
+fn of_this_evaluation(ledger: &Ledger<'_>, event: u32, mut kinds: Vec<(Kind, Survivors)>) -> Option<Growth> {
+    /// Fewer calls may be the parts of one.
+    const FEWEST: u64 = 5;
+    kinds.retain(|(_, kind)| {
+        let since = kind.calls.partition_point(|c| kind.runs.first().is_some_and(|first| c < first));
+        kind.runs.len() * 10 >= (kind.calls.len() - since) * 9
+    });
+    let growth = summarise(ledger, event, &kinds, true)?;
+    let is_evaluation = growth.is_graph == Some(true) && growth.graphs_of == Some(GraphsOf::Evaluation);
+    (is_evaluation && growth.calls >= FEWEST && graph::is_never_followed(ledger, event, growth.site)).then_some(growth)
+}
+
+/// The first execution also makes what a library keeps for all (cuBLAS its workspace): sizes that no other execution
+/// left, where the first left more than any other.
+fn leave_out_warm_up(ledger: &Ledger<'_>, kind: &mut Survivors) {
+    let run = |id: &u32| ledger.runs.of[*id as usize];
+    let Some(&first) = kind.calls.first().filter(|first| kind.runs.first() == Some(*first)) else { return };
+    let mut left: HashMap<u32, usize> = HashMap::new();
+    for id in &kind.allocations {
+        *left.entry(run(id)).or_default() += 1;
+    }
+    let most = left.iter().filter(|(run, _)| **run != first).map(|(_, n)| *n).max().unwrap_or(0);
+    if left.get(&first).is_none_or(|n| *n <= most) {
+        return;
+    }
+    let size = |id: &u32| ledger.sizes[*id as usize];
+    let usual: HashSet<u64> = kind.allocations.iter().filter(|id| run(id) != first).map(size).collect();
+    kind.allocations.retain(|id| run(id) != first || usual.contains(&size(id)));
+    if !kind.allocations.iter().any(|id| run(id) == first) {
+        kind.runs.retain(|r| *r != first);
+    }
 }
 
 fn kind_of(ledger: &Ledger<'_>, id: u32, run: u32) -> Kind {
@@ -270,11 +307,11 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
         .filter(|(_, k)| k.allocations.first().is_some_and(|&id| site_of(id) == site))
         .map(|(_, k)| k.calls.len() as u64)
         .max();
-    let is_graph = is_graph(ledger, &allocations, &per_run);
+    let is_graph = graph::is_graph(ledger, &allocations, &per_run);
     Some(Growth {
         event,
         is_graph,
-        graphs_of: is_graph.filter(|g| *g).and_then(|_| graphs_of(ledger, event, site, &per_run)),
+        graphs_of: is_graph.filter(|g| *g).and_then(|_| graph::graphs_of(ledger, event, site, &per_run)),
         bytes,
         site,
         calls,
@@ -289,109 +326,5 @@ fn summarise(ledger: &Ledger<'_>, event: u32, kinds: &[(Kind, Survivors)], is_go
     })
 }
 
-/// Whether a backward pass comes after most of `runs` before another forward pass does. A validation's calls are
-/// followed by forward passes only, its own or those of the next training step.
-fn graphs_of(ledger: &Ledger<'_>, event: u32, site: StackId, runs: &[(u32, u64)]) -> Option<GraphsOf> {
-    /// Executions of the same line without survivors that are looked at.
-    const OTHERS: usize = 64;
-    if !ledger.has_backward_before(event) {
-        return None;
-    }
-    let followed = runs.iter().filter(|(run, _)| is_followed(ledger, event, *run)).count();
-    if followed * 2 > runs.len() {
-        return Some(GraphsOf::Training);
-    }
-    let is_kept = |run: u32| runs.binary_search_by_key(&run, |r| r.0).is_ok();
-    let all = ledger.runs.runs.iter().enumerate();
-    let others = all.filter(|(_, r)| r.site == site && r.event < event).map(|(i, _)| i as u32);
-    let others: Vec<u32> = others.filter(|run| !is_kept(*run)).take(OTHERS).collect();
-    let trained = others.iter().filter(|run| is_followed(ledger, event, **run)).count();
-    let is_broken_off = others.len() >= MIN_CALLS && trained * 2 > others.len();
-    Some(if is_broken_off { GraphsOf::BrokenOff } else { GraphsOf::Evaluation })
-}
-
-/// Whether a backward pass follows `run` before another forward pass does.
-fn is_followed(ledger: &Ledger<'_>, event: u32, run: u32) -> bool {
-    let actions = &ledger.trace.device.events.action;
-    let stacks = &ledger.trace.device.events.stack;
-    let begin = ledger.runs.runs[run as usize].event;
-    let made = (begin..event).filter(|&i| actions[i as usize] == Action::Alloc);
-    for i in made {
-        let shape = ledger.shapes.of(stacks[i as usize]);
-        if !shape.has_python() || shape.in_autograd {
-            return true;
-        }
-        if shape.in_module && ledger.runs.of[ledger.trace.allocation_of[i as usize] as usize] != run {
-            return false;
-        }
-    }
-    false
-}
-
-/// Part of the kept bytes that an operation must have made to count as one of several.
-const SEVERAL_PARTS: u64 = 20;
-
-/// Graphs keep what several operations of each layer made; tensors that are kept on purpose come from one.
-fn is_graph(ledger: &Ledger<'_>, kept: &[u32], runs: &[(u32, u64)]) -> Option<bool> {
-    let in_runs = |id: u32| runs.binary_search_by_key(&ledger.runs.of[id as usize], |r| r.0).is_ok();
-    let in_module = |id: u32| ledger.shapes.of(ledger.trace.allocations[id as usize].stack).in_module;
-    let kept_bytes: u64 = ledger.sum(kept);
-    // Bytes and number per operation: the function that made them, whichever layer called it.
-    let mut operations: HashMap<Function, (u64, u64)> = HashMap::new();
-    let (mut inside, mut number) = (0u64, 0u64);
-    for &id in kept.iter().filter(|&&id| in_module(id)) {
-        let size = ledger.sizes[id as usize];
-        inside = inside.saturating_add(size);
-        if in_runs(id) {
-            number += 1;
-            let operation = operations.entry(function_of(ledger, id)).or_default();
-            *operation = (operation.0.saturating_add(size), operation.1 + 1);
-        }
-    }
-    if inside.saturating_mul(2) < kept_bytes {
-        return Some(false);
-    }
-    let calls = (runs.len() as u64).max(1);
-    let in_each_layer = |(bytes, count): &&(u64, u64)| {
-        bytes.saturating_mul(SEVERAL_PARTS) >= inside && *count >= calls.saturating_mul(2)
-    };
-    let layered = operations.values().filter(in_each_layer).count();
-    let all = 0..ledger.runs.of.len() as u32;
-    let made = total(all.filter(|&id| in_module(id) && in_runs(id)).map(|id| ledger.sizes[id as usize]));
-    let per_call = number / calls;
-    match () {
-        () if number * 2 < calls * 3 => Some(false),
-        () if layered >= 2 => Some(true),
-        () if operations.len() == 1 => operations.keys().next().map(|f| is_graph_of_one(ledger, *f, inside, made)),
-        () if operations.len() >= 3 && per_call >= 3 && inside.saturating_mul(5) >= made => Some(true),
-        () if inside.saturating_mul(2) >= made => Some(true),
-        () if inside.saturating_mul(10) < made => Some(false),
-        () => None,
-    }
-}
-
-/// Whether what one operation left is a graph, if it left several tensors a call. PyTorch's own operations that keep
-/// every second of their results do that for the backward pass; what other code keeps it may keep on purpose (a cache of
-/// keys and values), unless that is most of what a `forward` made.
-fn is_graph_of_one(ledger: &Ledger<'_>, (function, file): Function, inside: u64, made: u64) -> bool {
-    let strings = &ledger.trace.snapshot.strings;
-    let (function, file) = (strings.get(StrId(function)), strings.get(StrId(file)));
-    if owner(file, function) == Owner::Torch {
-        // Activation functions keep their result and let the operand go: half, less what is rounded or in progress.
-        return inside.saturating_mul(3) >= made;
-    }
-    function == "forward" && inside.saturating_mul(2) >= made
-}
-
-/// A function by name and file.
-type Function = (u32, u32);
-
-/// The innermost function of Python that allocated `id`.
-fn function_of(ledger: &Ledger<'_>, id: u32) -> Function {
-    let snapshot = ledger.trace.snapshot;
-    let frames = snapshot.stacks.frames(ledger.trace.allocations[id as usize].stack);
-    let is_python = |f: &whyoom_snapshot::Frame| {
-        whyoom_replay::is_python_frame(snapshot.strings.get(f.file), snapshot.strings.get(f.function))
-    };
-    frames.map(|(_, f)| f).find(|f| is_python(f)).map_or((u32::MAX, u32::MAX), |f| (f.function.0, f.file.0))
-}
+#[cfg(test)]
+mod tests;

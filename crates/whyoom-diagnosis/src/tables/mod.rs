@@ -1,9 +1,11 @@
 //! Tables that the causes draw their evidence from: whose frame, which call, how many bytes, when.
 
+mod attempts;
 mod below;
 pub(crate) mod culprits;
 pub(crate) mod evaluation;
 pub(crate) mod frames;
+pub(crate) mod graph;
 pub(crate) mod growth;
 pub(crate) mod kinds;
 pub(crate) mod ledger;

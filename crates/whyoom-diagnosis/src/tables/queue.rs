@@ -108,44 +108,34 @@ fn spans_steps(ledger: &Ledger<'_>, ids: &[u32]) -> bool {
 /// Allocations of a kind that were alive together and dropped before the next of the kind was made.
 fn bursts(ledger: &Ledger<'_>, event: u32, made: &[u32], kept: &[u32]) -> Option<Queue> {
     let a = |id: u32| &ledger.trace.allocations[id as usize];
-    // How many had been made when each was dropped: what shares the number went at one moment. What the same line drops
-    // at once are its temporaries.
-    let mut dropped: Vec<usize> = Vec::new();
+    // How many had been made when each was dropped: what shares the number went at one moment.
+    let mut dropped: Vec<(usize, usize)> = Vec::new();
     for (i, &id) in made.iter().enumerate().filter(|(_, id)| a(**id).free_event < event) {
-        let moment = made.partition_point(|&other| a(other).alloc_event < a(id).free_event);
-        if moment > i + AT_ONCE {
-            dropped.push(moment);
-        }
-    }
-    // All that is alive must be younger than the last burst, or the bursts are of other things.
-    let since = *dropped.iter().max()?;
-    let younger = kept.iter().filter(|&&id| a(id).alloc_event > a(made[since - 1]).alloc_event).count();
-    if younger * 10 < kept.len() * 9 || dropped.len() < FEWEST {
-        return None;
+        dropped.push((made.partition_point(|&other| a(other).alloc_event < a(id).free_event), i));
     }
     dropped.sort_unstable();
-    let sizes: Vec<usize> = dropped.chunk_by(|a, b| a == b).map(<[usize]>::len).collect();
-    let largest = *sizes.iter().max()?;
-    let in_bursts: usize = sizes.iter().filter(|s| **s >= MIN_CALLS && **s * 4 >= largest).sum();
-    let is_all = in_bursts * 10 >= dropped.len() * 9;
-    let is_more = kept.len() * 2 >= largest * 3;
-    let of_steps = largest >= FEWEST / 2 && burst_spans_steps(ledger, made, event);
+    // What the same line drops at once are its temporaries.
+    let is_burst = |group: &&[(usize, usize)]| group.first().is_some_and(|(moment, i)| *moment > i + AT_ONCE);
+    let groups: Vec<&[(usize, usize)]> = dropped.chunk_by(|a, b| a.0 == b.0).filter(is_burst).collect();
+    // All that is alive must be younger than the last burst, or the bursts are of other things.
+    let since = groups.last()?.first()?.0;
+    let younger = kept.iter().filter(|&&id| a(id).alloc_event > a(made[since - 1]).alloc_event).count();
+    let all: usize = groups.iter().map(|g| g.len()).sum();
+    if younger * 10 < kept.len() * 9 || all < FEWEST {
+        return None;
+    }
+    let largest = groups.iter().max_by_key(|g| g.len())?;
+    let in_bursts: usize = groups.iter().map(|g| g.len()).filter(|n| *n >= MIN_CALLS && n * 4 >= largest.len()).sum();
+    let is_all = in_bursts * 10 >= all * 9;
+    let is_more = kept.len() * 4 >= largest.len() * 5;
+    // A step frees its own in one go.
+    let ids: Vec<u32> = largest.iter().map(|&(_, i)| made[i]).collect();
+    let of_steps = ids.len() >= FEWEST / 2 && spans_steps(ledger, &ids);
     (is_all && is_more && of_steps).then(|| Queue::Bursts {
-        bursts: sizes.iter().filter(|s| **s * 4 >= largest).count() as u64,
-        largest: largest as u64,
+        bursts: groups.iter().filter(|g| g.len() * 4 >= largest.len()).count() as u64,
+        largest: largest.len() as u64,
         waiting: kept.len() as u64,
     })
-}
-
-/// Whether the largest earlier bursts freed what several steps had made: a step frees its own in one go.
-fn burst_spans_steps(ledger: &Ledger<'_>, made: &[u32], event: u32) -> bool {
-    let a = |id: u32| &ledger.trace.allocations[id as usize];
-    let mut by_moment: HashMap<usize, Vec<u32>> = HashMap::new();
-    for &id in made.iter().filter(|&&id| a(id).free_event < event) {
-        let moment = made.partition_point(|&other| a(other).alloc_event < a(id).free_event);
-        by_moment.entry(moment).or_default().push(id);
-    }
-    by_moment.values().max_by_key(|ids| ids.len()).is_some_and(|ids| spans_steps(ledger, ids))
 }
 
 /// Whether the number alive has risen all along, and still does.
@@ -163,3 +153,6 @@ fn backlog(ledger: &Ledger<'_>, event: u32, made: &[u32], kept: &[u32]) -> Optio
     let is_emptied = made.len() > kept.len() + FEWEST / 2;
     (rises && still && from_little && is_emptied).then_some(Queue::Backlog)
 }
+
+#[cfg(test)]
+mod tests;
