@@ -87,7 +87,8 @@ fn named(case: &Case<'_>, kinds: &Kinds, event: u32) -> Vec<NamedBytes> {
 /// Categories at the highest event of each step, of at most [`STEPS`] steps. One pass over the events.
 fn by_step(case: &Case<'_>, kinds: &Kinds) -> Vec<StepCategories> {
     let ledger = &case.ledger;
-    let count = ledger.levels.len();
+    // What follows the last step's end allocates nothing.
+    let count = ledger.levels.partition_point(|l| ledger.last_alloc.is_some_and(|last| l.start <= last));
     let shown = count.min(STEPS);
     // The first and the last are among them.
     let chosen: Vec<usize> = (0..shown).map(|i| if shown == 1 { 0 } else { i * (count - 1) / (shown - 1) }).collect();
@@ -160,5 +161,76 @@ mod tests {
         assert_eq!(of("optimizer_state"), 0);
         let all: u64 = report.categories.peak.iter().map(|c| c.bytes).sum();
         assert_eq!(all, report.peak.allocated_bytes);
+    }
+
+    /// Bytes of what has a name.
+    fn named(report: &crate::explanation::DeviceReport, name: &str) -> u64 {
+        report.categories.named.iter().find(|n| n.name == name).map_or(0, |n| n.bytes)
+    }
+
+    #[test]
+    fn half_copies_and_logits_in_float32_have_names() {
+        let run = |half: [u64; 2]| {
+            let mut r = Recording::new(None);
+            for bytes in [4 * MIB, 2 * MIB] {
+                r.alloc("3@", bytes);
+            }
+            for _ in 0..6 {
+                let kept = [r.alloc("11>5", half[0]), r.alloc("11>6", half[1])];
+                let logits = r.alloc("12%", 24 * MIB);
+                r.free("12", logits);
+                r.free_all("12", kept);
+                r.train_step(8 * MIB);
+            }
+            r.explain()
+        };
+        let report = run([2 * MIB, MIB]);
+        assert_eq!(named(&report, "half_copies"), 3 * MIB);
+        assert_eq!(named(&report, "float32_logits"), 24 * MIB);
+        assert!(report.categories.named.iter().all(|n| n.category == "activations"));
+        assert_eq!(named(&run([2 * MIB, 3 * MIB]), "half_copies"), 0, "one size of a half may be chance");
+    }
+
+    #[test]
+    fn what_an_operation_asks_for_and_drops_at_once_is_workspace_and_grows_with_the_batch() {
+        let mut r = Recording::new(None);
+        for _ in 0..6 {
+            let output = r.alloc("11>5", 4 * MIB);
+            let workspace = r.alloc("11>5", 64 * MIB);
+            r.free("11>5", workspace);
+            let gradient = r.alloc("", MIB);
+            r.free("", output);
+            r.step();
+            r.free("14", gradient);
+        }
+        let report = r.explain();
+        let of = |name: &str| report.categories.peak.iter().find(|c| c.category == name).map_or(0, |c| c.bytes);
+        assert_eq!((of("workspace"), of("activations")), (64 * MIB, 4 * MIB));
+    }
+
+    #[test]
+    fn categories_of_steps_are_those_of_their_peaks() {
+        let mut r = Recording::new(None);
+        r.alloc("3@", 2 * MIB);
+        for i in 1..=6 {
+            r.train_step(4 * i * MIB);
+        }
+        let steps = r.explain().categories.steps;
+        let activations = |i: usize| steps[i].categories.iter().find(|c| c.category == "activations").map(|c| c.bytes);
+        assert_eq!(steps.iter().map(|s| s.step).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        assert!((0..6).all(|i| activations(i) == Some(4 * (i as u64 + 1) * MIB)));
+        assert!(steps.windows(2).all(|w| w[0].event < w[1].event));
+    }
+
+    #[test]
+    fn of_many_steps_some_are_told_the_first_and_the_last_among_them() {
+        let mut r = Recording::new(None);
+        for _ in 0..200 {
+            r.train_step(4 * MIB);
+        }
+        let steps = r.explain().categories.steps;
+        assert_eq!((steps.len(), steps[0].step, steps[63].step), (64, 0, 199));
+        let gaps: Vec<u64> = steps.windows(2).map(|w| w[1].step - w[0].step).collect();
+        assert!(gaps.iter().all(|gap| (3..=4).contains(gap)), "{gaps:?}");
     }
 }

@@ -130,4 +130,22 @@ mod tests {
         let says = format!("serve a peak of {allocated} allocated ({both} with frees that waited for other streams)");
         assert!(first.summary.contains(&says), "{}", first.summary);
     }
+
+    #[test]
+    fn a_peak_of_the_first_step_alone_is_told_as_such() {
+        let run = |first: u64| {
+            let mut r = Recording::new(None);
+            let searched = r.alloc("11>5", first);
+            r.free("11>5", searched);
+            for _ in 0..8 {
+                r.train_step(16 * MIB);
+            }
+            r.explain().findings.remove(0)
+        };
+        let high = run(100 * MIB);
+        assert_eq!(high.cause, Cause::Healthy);
+        assert!(high.summary.contains("The peak is the first step's alone"), "{}", high.summary);
+        assert!(high.summary.ends_with("later steps reach 19.0 MiB."), "{}", high.summary);
+        assert!(!run(30 * MIB).summary.contains("first step"), "less than twice as much");
+    }
 }

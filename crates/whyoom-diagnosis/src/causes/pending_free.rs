@@ -180,4 +180,30 @@ mod tests {
         let report = r.explain();
         assert_eq!(report.findings[0].cause, Cause::PendingFree, "{:?}", report.findings[0]);
     }
+
+    #[test]
+    fn what_waits_is_told_by_stream_with_its_line_and_for_how_long() {
+        let mut r = Recording::new(None);
+        let mut waiting = std::collections::VecDeque::new();
+        for _ in 0..20 {
+            for (stream, line, bytes) in [(0, "10", 24 * MIB), (1, "11", 8 * MIB)] {
+                r.stream = stream;
+                let x = r.alloc(line, bytes);
+                r.drop_while_used("12", x);
+                waiting.push_back(x);
+            }
+            while waiting.len() > 8 {
+                r.complete(waiting.pop_front().expect("an element"));
+            }
+        }
+        let report = r.explain();
+        assert_eq!(report.replay.status, crate::explanation::ReplayStatus::Exact);
+        let first = &report.findings[0];
+        assert_eq!(first.cause, Cause::PendingFree, "{first:?}");
+        let says = |text: &str| first.evidence.iter().any(|e| e.statement.starts_with(text));
+        assert!(says("120 MiB in 5 blocks made on the default stream wait at most"), "{:#?}", first.evidence);
+        assert!(says("40.0 MiB in 5 blocks made on stream 21930 wait at most"), "{:#?}", first.evidence);
+        assert!(says("those wait 270 us at the median, 280 us at the longest"), "{:#?}", first.evidence);
+        assert_eq!(first.culprits[0].line, 10, "most of what waits: {:?}", first.culprits);
+    }
 }

@@ -249,4 +249,46 @@ mod tests {
         let report = r.explain();
         assert_ne!(report.findings[0].cause, Cause::Spike, "{:?}", report.findings[0]);
     }
+
+    /// An operation whose workspace of 150 MiB is refused, and what it asks for next.
+    fn refused(next: impl FnOnce(&mut Recording)) -> crate::explanation::DeviceReport {
+        let mut r = steps(&[8; 6]);
+        r.alloc("10", MIB);
+        r.alloc("11>5", 100 * MIB);
+        assert!(r.try_alloc("11>5", 150 * MIB).is_none());
+        next(&mut r);
+        r.explain()
+    }
+
+    #[test]
+    fn a_workspace_that_a_library_does_without_is_told() {
+        let report = refused(|r| {
+            let less = r.alloc("11>5", 4 * MIB);
+            r.free("11>5", less);
+            r.alloc("11>6", MIB);
+        });
+        let first = &report.findings[0];
+        assert_eq!((first.cause, first.subcause), (Cause::Spike, Some(WORKSPACE)), "{first:?}");
+        assert!(first.summary.contains("did without when it was refused: the run went on"), "{}", first.summary);
+        assert_eq!((first.bytes_explained, first_line(&report)), (150 * MIB, 11));
+    }
+
+    #[test]
+    fn a_request_that_the_program_tries_again_is_no_workspace() {
+        let is_told =
+            |report: &crate::explanation::DeviceReport| report.findings.iter().any(|f| f.subcause == Some(WORKSPACE));
+        // It lets something go first; another line asks; nobody does.
+        let again = refused(|r| {
+            let batch = r.alloc("20", MIB);
+            r.free("20", batch);
+            r.alloc("11>5", 4 * MIB);
+        });
+        assert!(!is_told(&again));
+        let freed = refused(|r| {
+            r.drop_last("15");
+            r.alloc("11>5", 4 * MIB);
+        });
+        assert!(!is_told(&freed));
+        assert!(!is_told(&refused(|_| ())));
+    }
 }

@@ -279,3 +279,64 @@ fn age(ledger: &Ledger<'_>, event: u32) -> Option<u64> {
     let (made, now) = (events.time_of(event as usize)?, events.time_of(ledger.last_alloc? as usize)?);
     now.checked_sub(made).and_then(|age| u64::try_from(age).ok())
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::explanation::Operation;
+    use crate::testing::{MIB, Recording};
+
+    /// Ten steps that each keep what two layers of a model called at line 20 make.
+    fn kept_at_line_20() -> Recording {
+        let mut r = Recording::new(None);
+        for _ in 0..2 {
+            r.train_step(8 * MIB);
+        }
+        for _ in 0..10 {
+            for (at, bytes) in [("20>5:relu", 6 * MIB), ("20>6:relu", MIB), ("20>6", MIB)] {
+                r.alloc(at, bytes);
+            }
+            r.train_step(8 * MIB);
+        }
+        r
+    }
+
+    #[test]
+    fn a_line_has_its_first_and_last_step_its_rate_and_its_age() {
+        let report = kept_at_line_20().explain();
+        let first = &report.findings[0].culprits[0];
+        assert_eq!((first.line, first.bytes, first.count), (20, 80 * MIB, 30));
+        assert_eq!((first.first_step, first.last_step), (Some(2), Some(11)));
+        assert_eq!(first.bytes_per_step, Some(8 * MIB));
+        // 10 us an event, from the first of them to the last request.
+        let age = first.age_us.expect("times are recorded");
+        assert!(age % 10 == 0 && (1_000..3_000).contains(&age), "{age}");
+    }
+
+    #[test]
+    fn what_was_made_in_one_step_has_no_rate() {
+        let mut r = Recording::new(Some(100 * MIB));
+        for _ in 0..3 {
+            r.train_step(8 * MIB);
+        }
+        r.alloc("20", 80 * MIB);
+        assert!(r.try_alloc("20", 80 * MIB).is_none());
+        let report = r.explain();
+        let first = &report.findings[0].culprits[0];
+        assert_eq!((first.line, first.bytes_per_step), (20, None));
+        assert_eq!((first.first_step, first.last_step), (Some(3), Some(3)));
+    }
+
+    #[test]
+    fn below_a_line_stand_the_operations_it_calls() {
+        let report = kept_at_line_20().explain();
+        let below = &report.findings[0].culprits[0].below;
+        let tell = |all: &[Operation]| -> Vec<(String, u32, u64, u64)> {
+            all.iter().map(|o| (o.function.clone(), o.line, o.bytes / MIB, o.count)).collect()
+        };
+        // The machinery that calls modules is left out; a branch shows both of its sides.
+        assert_eq!(tell(below), [("forward".to_owned(), 5, 60, 10), ("forward".to_owned(), 6, 20, 20)]);
+        assert_eq!(tell(&below[0].below), [("relu".to_owned(), 1700, 60, 10)]);
+        assert_eq!(tell(&below[1].below), [("relu".to_owned(), 1700, 10, 10)]);
+        assert!(report.findings[0].culprits.iter().skip(1).all(|c| c.below.is_empty()), "of the first only");
+    }
+}
