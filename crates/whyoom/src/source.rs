@@ -50,3 +50,44 @@ fn read(path: &Path) -> Option<String> {
         String::from_utf8_lossy(&bytes).into_owned()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(file: &str, line: u32, root: &Path) -> Option<String> {
+        line_of(&Culprit { file: file.to_owned(), line, ..Culprit::default() }, &[root.to_owned()])
+    }
+
+    #[test]
+    fn only_python_files_are_opened_and_lines_that_are_there_told() {
+        let root = std::env::temp_dir().join(format!("whyoom-{}-lines", std::process::id()));
+        fs::create_dir_all(root.join("pkg")).expect("a folder");
+        fs::write(root.join("pkg/net.py"), b"first\n  # caf\xe9\n\n").expect("a file");
+        fs::write(root.join("pkg/secret.txt"), "first\n").expect("a file");
+        fs::write(root.join("wide.py"), "x".repeat(1000)).expect("a file");
+        assert_eq!(line("/a/pkg/net.py", 1, &root).as_deref(), Some("first"));
+        assert_eq!(line("C:\\me\\pkg\\net.py", 1, &root).as_deref(), Some("first"));
+        assert_eq!(line("/a/pkg/net.py", 2, &root).as_deref(), Some("# caf\u{fffd}"), "a stray byte");
+        for missing in [0, 3, 4, u32::MAX] {
+            assert_eq!(line("/a/pkg/net.py", missing, &root), None, "line {missing}");
+        }
+        assert_eq!(line("/a/pkg/secret.txt", 1, &root), None);
+        assert_eq!(line("/a/pkg", 1, &root), None);
+        assert_eq!(line("../../pkg/net.py", 1, &root).as_deref(), Some("first"), "it cannot leave the folder");
+        assert_eq!(line("/a/wide.py", 1, &root).map(|l| l.len()), Some(MOST_CHARS));
+        fs::remove_dir_all(root).expect("the folder goes");
+    }
+
+    #[test]
+    fn paths_of_other_machines_are_not_opened() {
+        // As on Windows; here two slashes are one, and the file would be found.
+        let file = std::env::temp_dir().join(format!("whyoom-{}-share.py", std::process::id()));
+        fs::write(&file, "first\n").expect("a file");
+        let none = Path::new("/nonexistent");
+        let path = file.to_str().expect("a name in UTF-8").to_owned();
+        assert_eq!(line(&path, 1, none).as_deref(), Some("first"));
+        assert_eq!(line(&format!("/{path}"), 1, none), None);
+        fs::remove_file(file).expect("the file goes");
+    }
+}

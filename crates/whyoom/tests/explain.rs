@@ -123,3 +123,38 @@ fn several_files_are_explained_together_in_the_order_of_their_trouble() {
     assert_eq!(ranks, [&Value::from(1), &Value::from(0)]);
     assert_eq!(object["inputs"].as_array().map(Vec::len), Some(2));
 }
+
+/// The text of a program whose 12th line is told apart.
+fn program() -> String {
+    (1..=20)
+        .map(|i| if i == 12 { "    kept.append(model(x))  # line 12\n".into() } else { format!("pass  # {i}\n") })
+        .collect()
+}
+
+#[test]
+fn source_lines_are_shown_from_where_the_program_lies_now() {
+    let scratch = Scratch::new("source");
+    let folder = scratch.0.to_str().expect("a name in UTF-8").to_owned();
+    let shows = |args: &[&str]| run_with(args.iter().copied().chain(["-"]), &snapshot(true)).out;
+    assert!(!shows(&["--source", &folder]).contains("kept.append"), "there is no such file yet");
+    // It was recorded as /home/me/train.py: an end of that path is looked for.
+    std::fs::create_dir_all(scratch.0.join("me")).expect("a folder");
+    scratch.file("me/train.py", program().as_bytes());
+    let text = shows(&["--source", &folder]);
+    assert!(text.contains("kept.append(model(x))  # line 12"), "{text}");
+    assert!(!shows(&[]).contains("kept.append"), "the folder was not given");
+    let other = Scratch::new("source-other");
+    let elsewhere = other.0.to_str().expect("a name in UTF-8");
+    assert!(shows(&["--source", elsewhere, "--source", &folder]).contains("kept.append"), "given again");
+}
+
+#[test]
+fn source_lines_are_in_json_only_where_that_is_asked_for() {
+    let scratch = Scratch::new("source-json");
+    scratch.file("train.py", program().as_bytes());
+    let folder = scratch.0.to_str().expect("a name in UTF-8");
+    let of = |args: &[&str]| json(args, &snapshot(true))["devices"][0]["findings"][0]["culprits"][0].clone();
+    let asked = of(&["--source", folder]);
+    assert_eq!((&asked["line"], &asked["source"]), (&12.into(), &"kept.append(model(x))  # line 12".into()));
+    assert_eq!(of(&[])["source"], Value::Null);
+}

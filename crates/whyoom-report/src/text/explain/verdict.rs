@@ -255,7 +255,12 @@ fn culprits(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
     for (i, culprit) in finding.culprits.iter().take(shown).enumerate() {
         let is_repeated =
             if is_of_request { i > 0 || is_said(culprit) } else { finding.culprits.len() == 1 && is_said(culprit) };
+        let source = culprit.source.as_ref().filter(|_| i == 0 || view.options.verbose);
+        let source = source.map(|text| shorten_middle(text, WIDTH - CODE_AT - 2));
         if is_repeated {
+            if let Some(text) = source {
+                doc.entry(2, &[(Tone::Plain, "that line is".into())], CODE_AT, &[(Tone::Code, text)]);
+            }
             continue;
         }
         // Lines inside the model, and those that the first one calls, made part of what is said of the first.
@@ -281,6 +286,9 @@ fn culprits(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
         let label = [(Tone::Plain, label.into())];
         if share.is_empty() {
             doc.entry(2, &label, CODE_AT, &[(Tone::Code, code)]);
+            if let Some(text) = source {
+                doc.paragraph(CODE_AT + 2, Tone::Code, &text);
+            }
             continue;
         }
         if CODE_AT + code.chars().count() + 2 + share.chars().count() <= WIDTH {
@@ -289,8 +297,8 @@ fn culprits(doc: &mut Doc, view: &View<'_>, finding: &Finding) {
             doc.entry(2, &label, CODE_AT, &[(Tone::Code, code)]);
             doc.paragraph(CODE_AT + 2, Tone::Plain, &share);
         }
-        if let Some(source) = culprit.source.as_ref().filter(|_| i == 0 || view.options.verbose) {
-            doc.paragraph(CODE_AT + 2, Tone::Code, &shorten_middle(source, WIDTH - CODE_AT - 2));
+        if let Some(text) = source {
+            doc.paragraph(CODE_AT + 2, Tone::Code, &text);
         }
         if view.options.verbose {
             since(doc, view, culprit);
