@@ -285,7 +285,7 @@ mod tests {
         });
         assert!(!is_told(&again));
         let freed = refused(|r| {
-            r.drop_last("15");
+            r.drop_last("11>5");
             r.alloc("11>5", 4 * MIB);
         });
         assert!(!is_told(&freed));

@@ -40,6 +40,8 @@ fn a_queue_that_is_emptied_as_fast_as_it_fills_is_none() {
     assert_eq!(fetching(2, 2, 0).findings[0].cause, Cause::Healthy);
     // It fills to thirty and stays.
     assert_eq!(fetching(3, 3, 30).findings[0].cause, Cause::Healthy);
+    // To ninety, late, but before the end.
+    assert_eq!(fetching(3, 3, 90).findings[0].cause, Cause::Healthy);
 }
 
 /// What steps make is dropped all at once after so many of them.
