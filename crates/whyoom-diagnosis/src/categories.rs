@@ -193,19 +193,25 @@ mod tests {
 
     #[test]
     fn what_an_operation_asks_for_and_drops_at_once_is_workspace_and_grows_with_the_batch() {
-        let mut r = Recording::new(None);
-        for _ in 0..6 {
-            let output = r.alloc("11>5", 4 * MIB);
-            let workspace = r.alloc("11>5", 64 * MIB);
-            r.free("11>5", workspace);
-            let gradient = r.alloc("", MIB);
-            r.free("", output);
-            r.step();
-            r.free("14", gradient);
-        }
-        let report = r.explain();
+        let run = || {
+            let mut r = Recording::new(None);
+            for _ in 0..6 {
+                let output = r.alloc("11>5", 4 * MIB);
+                let workspace = r.alloc("11>5", 64 * MIB);
+                r.free("11>5", workspace);
+                let gradient = r.alloc("", MIB);
+                r.free("", output);
+                r.step();
+                r.free("14", gradient);
+            }
+            r
+        };
+        let report = run().explain();
         let of = |name: &str| report.categories.peak.iter().find(|c| c.category == name).map_or(0, |c| c.bytes);
         assert_eq!((of("workspace"), of("activations")), (64 * MIB, 4 * MIB));
+        let under = run().explain_under(64 * MIB);
+        let half = under.remedies.iter().find(|x| x.apply.contains("half the batch")).expect("half the batch is tried");
+        assert_eq!(half.outcome, crate::explanation::RemedyOutcome::Passes, "{half:?}");
     }
 
     #[test]

@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(first.bytes_per_step, Some(8 * MIB));
         // 10 us an event, from the first of them to the last request.
         let age = first.age_us.expect("times are recorded");
-        assert!(age % 10 == 0 && (1_000..3_000).contains(&age), "{age}");
+        assert!(age.is_multiple_of(10) && (1_000..3_000).contains(&age), "{age}");
     }
 
     #[test]

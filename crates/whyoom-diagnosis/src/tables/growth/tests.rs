@@ -176,6 +176,5 @@ fn cost_is_near_linear_whatever_the_stacks() {
         let taken = begun.elapsed();
         // Without optimisation this takes a second at most; each against each took twenty.
         assert!(taken < Duration::from_secs(8), "{name}: {taken:?}");
-        println!("{name}: {taken:?}");
     }
 }
