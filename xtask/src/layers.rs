@@ -10,16 +10,18 @@ use crate::shell;
 /// ```text
 /// pickle -> snapshot ---+
 ///                       +-> replay -> diagnosis -> report -> whyoom
-/// settings, allocator --+
+/// settings, allocator --+              |
+/// text --------------------------------+
 /// ```
 const PICTURE: &[(&str, &[&str])] = &[
     ("whyoom-pickle", &[]),
     ("whyoom-snapshot", &["whyoom-pickle"]),
     ("whyoom-allocator", &[]),
     ("whyoom-replay", &["whyoom-snapshot", "whyoom-allocator"]),
-    ("whyoom-diagnosis", &["whyoom-snapshot", "whyoom-allocator", "whyoom-replay"]),
+    ("whyoom-text", &[]),
+    ("whyoom-diagnosis", &["whyoom-snapshot", "whyoom-allocator", "whyoom-replay", "whyoom-text"]),
     ("whyoom-report", &["whyoom-diagnosis"]),
-    ("whyoom", &["whyoom-snapshot", "whyoom-allocator", "whyoom-replay", "whyoom-diagnosis", "whyoom-report"]),
+    ("whyoom", &["whyoom-text", "whyoom-snapshot", "whyoom-allocator", "whyoom-replay", "whyoom-diagnosis", "whyoom-report"]),
     // Chores, outside of the flow.
     ("xtask", &[]),
     ("xtask-generate", &["whyoom", "whyoom-allocator"]),

@@ -1,0 +1,24 @@
+//! Facts out of text: OOM messages, `memory_summary()`, `memory_stats()`, nvidia-smi in its forms, step logs.
+//!
+//! Any text goes in, facts come out, each with the place that it came from. Nothing here judges: what the facts
+//! mean is for `whyoom-diagnosis`.
+//!
+//! ```text
+//! bytes ─▶ decode (UTF-8, UTF-16, CR, CRLF) ─▶ Line (no colours, no prefixes) ─▶ recognisers ─▶ Reading
+//! ```
+
+mod fact;
+mod line;
+mod quantity;
+mod recogniser;
+
+pub mod messages;
+pub mod monitors;
+pub mod series;
+pub mod steps;
+pub mod tables;
+
+pub use fact::{Fact, Reading};
+pub use line::{Line, Place};
+pub use quantity::Quantity;
+pub use recogniser::{Found, Recogniser};

@@ -1,0 +1,1 @@
+//! Failures in words: OOM messages of every release and backend, and what looks like one.

@@ -1,0 +1,1 @@
+//! What monitors print: nvidia-smi in its forms, gpustat, nvitop, DCGM, exported metrics.

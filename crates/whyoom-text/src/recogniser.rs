@@ -1,0 +1,39 @@
+//! What a recogniser is.
+
+use crate::{Fact, Line, Place, Reading};
+
+/// Readings on their way out, in the order of their places.
+#[derive(Debug, Default)]
+pub struct Found {
+    readings: Vec<Reading>,
+}
+
+impl Found {
+    /// Adds a fact read from the lines that begin at `place`.
+    pub fn add(&mut self, place: Place, rank: Option<u32>, fact: Fact) {
+        self.readings.push(Reading { place, rank, fact });
+    }
+
+    /// Takes what was found since the last call.
+    pub fn take(&mut self) -> Vec<Reading> {
+        std::mem::take(&mut self.readings)
+    }
+}
+
+/// Finds one family of texts in a stream of lines; holds bounded state between lines.
+pub trait Recogniser {
+    /// Lower-case ASCII words of which a line must hold one to begin something (a filter before [`Self::line`];
+    /// compared without case). A recogniser that is in the middle of something sees every line.
+    fn needles(&self) -> &'static [&'static str];
+
+    /// Whether the next line belongs to something begun.
+    fn is_inside(&self) -> bool {
+        false
+    }
+
+    /// Sees one line. `true` if the line is its own, and no other recogniser needs to see it.
+    fn line(&mut self, line: &Line<'_>, found: &mut Found) -> bool;
+
+    /// The text ends: what was begun is given out, marked as cut where it is.
+    fn end(&mut self, found: &mut Found);
+}

@@ -1,0 +1,1 @@
+//! Figures that training loops print per step.
