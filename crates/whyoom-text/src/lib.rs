@@ -7,9 +7,13 @@
 //! bytes ─▶ decode (UTF-8, UTF-16, CR, CRLF) ─▶ Line (no colours, no prefixes) ─▶ recognisers ─▶ Reading
 //! ```
 
+mod decode;
 mod fact;
+mod filter;
 mod line;
+mod prefix;
 mod quantity;
+mod read;
 mod recogniser;
 
 pub mod messages;
@@ -18,7 +22,9 @@ pub mod series;
 pub mod steps;
 pub mod tables;
 
+pub use decode::Encoding;
 pub use fact::{Fact, Reading};
 pub use line::{Line, Place};
-pub use quantity::Quantity;
+pub use quantity::{Quantity, Units};
+pub use read::{Limits, Text, read, read_with, recognisers};
 pub use recogniser::{Found, Recogniser};

@@ -11,12 +11,17 @@ pub struct Found {
 impl Found {
     /// Adds a fact read from the lines that begin at `place`.
     pub fn add(&mut self, place: Place, rank: Option<u32>, fact: Fact) {
-        self.readings.push(Reading { place, rank, fact });
+        self.readings.push(Reading { place, rank, occurrences: 1, fact });
     }
 
     /// Takes what was found since the last call.
     pub fn take(&mut self) -> Vec<Reading> {
         std::mem::take(&mut self.readings)
+    }
+
+    /// Whether nothing was found since the last call of [`Self::take`].
+    pub fn is_empty(&self) -> bool {
+        self.readings.is_empty()
     }
 }
 

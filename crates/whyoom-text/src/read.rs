@@ -1,0 +1,238 @@
+//! Reading a text as a stream: filter, lines, recognisers, readings, in constant memory.
+
+use std::collections::HashMap;
+use std::io::{self, Read};
+
+use memchr::{memchr_iter, memchr2, memrchr2};
+use serde::Serialize;
+
+use crate::decode::{Encoding, Utf16, without_escapes};
+use crate::filter::Filter;
+use crate::{Found, Line, Place, Reading, Recogniser, prefix};
+
+/// How much of a text is held at once, and how much comes out of it.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// A line is cut after so many bytes.
+    pub line_bytes: usize,
+    /// Readings beyond this number are counted and dropped.
+    pub readings: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { line_bytes: 1 << 20, readings: 100_000 }
+    }
+}
+
+/// What a text holds.
+#[derive(Debug, Serialize)]
+pub struct Text {
+    /// In the order of their ends; a message that is repeated word for word stands once, with a count.
+    pub readings: Vec<Reading>,
+    /// How the bytes were read.
+    pub encoding: Encoding,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Lines read.
+    pub lines: u64,
+    /// Lines that were longer than [`Limits::line_bytes`]; their ends were not looked at.
+    pub cut_lines: u64,
+    /// Readings beyond [`Limits::readings`].
+    pub dropped_readings: u64,
+}
+
+/// Every recogniser of this crate, in the order in which they are asked.
+pub fn recognisers() -> Vec<Box<dyn Recogniser>> {
+    Vec::new()
+}
+
+/// Reads a text to its end with every recogniser of this crate.
+///
+/// # Errors
+/// What `input` returns.
+pub fn read(input: impl Read, limits: &Limits) -> io::Result<Text> {
+    read_with(input, limits, &mut recognisers())
+}
+
+/// Reads a text to its end with the recognisers given (at most 64).
+///
+/// # Errors
+/// What `input` returns, and recognisers whose words are too many for one automaton.
+pub fn read_with(mut input: impl Read, limits: &Limits, recognisers: &mut [Box<dyn Recogniser>]) -> io::Result<Text> {
+    let mut raw = vec![0; CHUNK];
+    let mut len = fill(&mut input, &mut raw)?;
+    let (encoding, mark) = Encoding::of(&raw[..len]);
+    let mut utf16 = Utf16::new(encoding == Encoding::Utf16Be);
+    let mut scan = Scan {
+        filter: Filter::new(recognisers).map_err(io::Error::other)?,
+        recognisers,
+        encoding,
+        line: 1,
+        offset: mark as u64,
+        found: Found::default(),
+        kept: Kept { limit: limits.readings, ..Kept::default() },
+    };
+    let mut cut_lines = 0;
+    let mut bytes = len as u64;
+    let mut buffer: Vec<u8> = Vec::with_capacity(CHUNK * 2);
+    let mut skipping = false;
+    let mut fresh = mark;
+    loop {
+        if encoding == Encoding::Utf8 {
+            buffer.extend_from_slice(&raw[fresh..len]);
+        } else {
+            utf16.push(&raw[fresh..len], &mut buffer);
+        }
+        fresh = 0;
+        let is_end = len == 0;
+        // A carriage return at the very end may be half of a line ending.
+        let sure = if is_end { buffer.len() } else { buffer.len().saturating_sub(1) };
+        let mut from = 0;
+        if skipping {
+            let end = memchr2(b'\n', b'\r', &buffer[..sure]);
+            from = end.map_or(buffer.len(), |n| n + if buffer[n..].starts_with(b"\r\n") { 2 } else { 1 });
+            skipping = end.is_none();
+            scan.advance(&buffer[..from]);
+        }
+        let mut to = if is_end {
+            sure
+        } else {
+            memrchr2(b'\n', b'\r', &buffer[from..sure.max(from)]).map_or(from, |n| from + n + 1)
+        };
+        if buffer.get(to) == Some(&b'\n') && to > from && buffer[to - 1] == b'\r' {
+            to += 1;
+        }
+        cut_lines += scan.region(&buffer[from..to], limits.line_bytes);
+        buffer.drain(..to);
+        if is_end {
+            break;
+        }
+        if buffer.len() > limits.line_bytes {
+            cut_lines += scan.region(&buffer, limits.line_bytes);
+            buffer.clear();
+            skipping = true;
+        }
+        len = fill(&mut input, &mut raw)?;
+        bytes += len as u64;
+    }
+    for i in 0..scan.recognisers.len() {
+        scan.recognisers[i].end(&mut scan.found);
+        scan.kept.add(&mut scan.found);
+    }
+    let lines = scan.line - u64::from(scan.offset == mark as u64);
+    Ok(Text { readings: scan.kept.readings, encoding, bytes, lines, cut_lines, dropped_readings: scan.kept.dropped })
+}
+
+const CHUNK: usize = 1 << 18;
+
+/// Reads until the buffer is full or the input ends: pipes hand out small pieces.
+fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut len = 0;
+    while len < buffer.len() {
+        match input.read(&mut buffer[len..]) {
+            Ok(0) => break,
+            Ok(n) => len += n,
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(len)
+}
+
+/// Where the reader stands: at the beginning of a line, before the bytes it is given next.
+struct Scan<'a> {
+    filter: Filter,
+    recognisers: &'a mut [Box<dyn Recogniser>],
+    encoding: Encoding,
+    line: u64,
+    offset: u64,
+    found: Found,
+    kept: Kept,
+}
+
+impl Scan<'_> {
+    /// Goes over bytes that end with a line, or are the last of the text. The number of lines cut.
+    fn region(&mut self, region: &[u8], line_bytes: usize) -> u64 {
+        let mut at = 0;
+        let mut counted = 0;
+        let mut cut = 0;
+        while at < region.len() {
+            let inside = self.inside();
+            let (start, hint) = if inside == 0 {
+                let Some(end) = self.filter.find(&region[at..]) else { break };
+                (memrchr2(b'\n', b'\r', &region[at..at + end]).map_or(at, |n| at + n + 1), at + end)
+            } else {
+                (at, at)
+            };
+            let end = memchr2(b'\n', b'\r', &region[hint..]).map_or(region.len(), |n| hint + n);
+            self.advance(&region[counted..start]);
+            counted = start;
+            let len = end - start;
+            cut += u64::from(len > line_bytes);
+            self.line(&region[start..start + len.min(line_bytes)], inside);
+            at = end + if region[end..].starts_with(b"\r\n") { 2 } else { 1 };
+        }
+        self.advance(&region[counted..]);
+        cut
+    }
+
+    /// Counts the lines and bytes of a piece of text that holds whole line endings.
+    fn advance(&mut self, text: &[u8]) {
+        let feeds = memchr_iter(b'\n', text).count();
+        let returns = memchr_iter(b'\r', text).filter(|i| text.get(i + 1) != Some(&b'\n')).count();
+        self.line += (feeds + returns) as u64;
+        self.offset += self.encoding.encoded_len(text);
+    }
+
+    fn inside(&self) -> u64 {
+        self.recognisers.iter().enumerate().take(64).fold(0, |bits, (i, r)| bits | (u64::from(r.is_inside()) << i))
+    }
+
+    fn line(&mut self, raw: &[u8], inside: u64) {
+        let asked = inside | self.filter.asked_by(raw);
+        let decoded = String::from_utf8_lossy(raw);
+        let clean = memchr::memchr(0x1b, raw).map(|_| without_escapes(&decoded));
+        let whole = clean.as_deref().unwrap_or(&decoded);
+        let (text, rank) = prefix::strip(whole);
+        let line = Line { text, whole, place: Place { line: self.line, offset: self.offset }, rank };
+        for (i, recogniser) in self.recognisers.iter_mut().enumerate().take(64) {
+            if asked & (1 << i) != 0 && recogniser.line(&line, &mut self.found) {
+                break;
+            }
+        }
+        self.kept.add(&mut self.found);
+    }
+}
+
+/// The readings that go out.
+#[derive(Default)]
+struct Kept {
+    readings: Vec<Reading>,
+    /// Where the first of several equal ones stands.
+    first: HashMap<u64, usize>,
+    limit: usize,
+    dropped: u64,
+}
+
+impl Kept {
+    fn add(&mut self, found: &mut Found) {
+        if found.is_empty() {
+            return;
+        }
+        for reading in found.take() {
+            // A summary at the end repeats a rank's message without its prefix: no rank is like any rank.
+            let keys = [reading.fact.sameness(reading.rank), reading.fact.sameness(None)];
+            let first = if reading.rank.is_some() { keys[0] } else { keys[1] };
+            if let Some(&place) = first.and_then(|key| self.first.get(&key)) {
+                self.readings[place].merge(reading);
+            } else if self.readings.len() < self.limit {
+                let place = self.readings.len();
+                keys.into_iter().flatten().for_each(|key| _ = self.first.entry(key).or_insert(place));
+                self.readings.push(reading);
+            } else {
+                self.dropped += 1;
+            }
+        }
+    }
+}
