@@ -67,6 +67,7 @@ impl Quantity {
     }
 
     /// A serializer for fields of the contract that are plain integers of bytes.
+    #[allow(clippy::ref_option)] // serde's signature
     pub(crate) fn as_bytes<S: Serializer>(value: &Option<Self>, to: S) -> Result<S::Ok, S::Error> {
         value.map(|q| q.bytes).serialize(to)
     }

@@ -44,7 +44,9 @@ pub struct Text {
 
 /// Every recogniser of this crate, in the order in which they are asked.
 pub fn recognisers() -> Vec<Box<dyn Recogniser>> {
-    Vec::new()
+    let mut all = crate::messages::recognisers();
+    all.extend(crate::tables::recognisers());
+    all
 }
 
 /// Reads a text to its end with every recogniser of this crate.

@@ -36,6 +36,7 @@ impl Releases {
     }
 
     /// Up to a release, which is excluded.
+    #[must_use]
     pub const fn below(self, major: u16, minor: u16) -> Self {
         Self { at_least: self.at_least, below: Some(Release { major, minor }) }
     }
