@@ -1,20 +1,43 @@
 //! One pass over whole buffers for the words of all recognisers.
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, BuildError};
+use aho_corasick::automaton::{Automaton, StateID};
+use aho_corasick::dfa::{Builder, DFA};
+use aho_corasick::{Anchored, BuildError, MatchError, StartKind};
 
 use crate::Recogniser;
 
 /// Finds lines that hold a word of some recogniser.
 #[derive(Debug)]
 pub(crate) struct Filter {
-    words: AhoCorasick,
+    words: DFA,
+    start: StateID,
     /// For each word, the recognisers that asked for it, as bits.
     asked: Vec<u64>,
 }
 
+/// A line that somebody asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hit {
+    /// Where the line ends.
+    pub end: usize,
+    /// The recognisers that asked for it, as bits.
+    pub asked: u64,
+}
+
+/// Why [`Filter::new`] cannot be.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FilterError {
+    /// Too many words.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// Never: the automaton is built for searches of this kind.
+    #[error(transparent)]
+    Start(#[from] MatchError),
+}
+
 impl Filter {
     /// At most 64 recognisers; those beyond see no line.
-    pub(crate) fn new(recognisers: &[Box<dyn Recogniser>]) -> Result<Self, BuildError> {
+    pub(crate) fn new(recognisers: &[Box<dyn Recogniser>]) -> Result<Self, FilterError> {
         let mut words: Vec<(&'static str, u64)> = Vec::new();
         for (i, recogniser) in recognisers.iter().enumerate().take(64) {
             for &needle in recogniser.needles() {
@@ -24,20 +47,48 @@ impl Filter {
                 }
             }
         }
-        let automaton = AhoCorasick::builder()
+        let dfa = Builder::new()
             .ascii_case_insensitive(true)
-            .kind(Some(AhoCorasickKind::DFA))
+            .prefilter(false)
+            .start_kind(StartKind::Unanchored)
             .build(words.iter().map(|w| w.0))?;
-        Ok(Self { words: automaton, asked: words.into_iter().map(|w| w.1).collect() })
+        let start = dfa.start_state(Anchored::No)?;
+        Ok(Self { words: dfa, start, asked: words.into_iter().map(|w| w.1).collect() })
     }
 
-    /// The end of the first word at or after the beginning of `text`.
-    pub(crate) fn find(&self, text: &[u8]) -> Option<usize> {
-        self.words.find(text).map(|found| found.end())
+    /// The first line of a text that holds a word. No word holds a line ending, so that each line begins afresh.
+    pub(crate) fn find(&self, text: &[u8]) -> Option<Hit> {
+        let mut state = self.start;
+        for (i, &byte) in text.iter().enumerate() {
+            state = self.words.next_state(Anchored::No, state, byte);
+            if self.words.is_match(state) {
+                let asked = self.asked_at(state);
+                return Some(self.rest_of_line(text, i + 1, state, asked));
+            }
+        }
+        None
     }
 
-    /// The recognisers whose words a line holds, as bits.
-    pub(crate) fn asked_by(&self, line: &[u8]) -> u64 {
-        self.words.find_overlapping_iter(line).fold(0, |bits, found| bits | self.asked[found.pattern().as_usize()])
+    /// The first line of a text, whoever asked for it.
+    pub(crate) fn first_line(&self, text: &[u8]) -> Hit {
+        self.rest_of_line(text, 0, self.start, 0)
+    }
+
+    fn rest_of_line(&self, text: &[u8], from: usize, mut state: StateID, mut asked: u64) -> Hit {
+        for (i, &byte) in text.iter().enumerate().skip(from) {
+            if matches!(byte, b'\n' | b'\r') {
+                return Hit { end: i, asked };
+            }
+            state = self.words.next_state(Anchored::No, state, byte);
+            if self.words.is_match(state) {
+                asked |= self.asked_at(state);
+            }
+        }
+        Hit { end: text.len(), asked }
+    }
+
+    fn asked_at(&self, state: StateID) -> u64 {
+        (0..self.words.match_len(state))
+            .fold(0, |bits, i| bits | self.asked[self.words.match_pattern(state, i).as_usize()])
     }
 }

@@ -15,6 +15,7 @@ mod prefix;
 mod quantity;
 mod read;
 mod recogniser;
+mod sniff;
 
 pub mod messages;
 pub mod monitors;
@@ -28,3 +29,4 @@ pub use line::{Line, Place};
 pub use quantity::{Quantity, Units};
 pub use read::{Limits, Text, read, read_with, recognisers};
 pub use recogniser::{Found, Recogniser};
+pub use sniff::{sniff, sniff_likelihood};

@@ -72,6 +72,7 @@ pub fn read_with(mut input: impl Read, limits: &Limits, recognisers: &mut [Box<d
         encoding,
         line: 1,
         offset: mark as u64,
+        is_at_start: true,
         found: Found::default(),
         kept: Kept { limit: limits.readings, ..Kept::default() },
     };
@@ -111,7 +112,8 @@ pub fn read_with(mut input: impl Read, limits: &Limits, recognisers: &mut [Box<d
             break;
         }
         if buffer.len() > limits.line_bytes {
-            cut_lines += scan.region(&buffer, limits.line_bytes);
+            scan.region(&buffer, limits.line_bytes);
+            cut_lines += 1;
             buffer.clear();
             skipping = true;
         }
@@ -122,7 +124,7 @@ pub fn read_with(mut input: impl Read, limits: &Limits, recognisers: &mut [Box<d
         scan.recognisers[i].end(&mut scan.found);
         scan.kept.add(&mut scan.found);
     }
-    let lines = scan.line - u64::from(scan.offset == mark as u64);
+    let lines = scan.line - u64::from(scan.is_at_start);
     Ok(Text { readings: scan.kept.readings, encoding, bytes, lines, cut_lines, dropped_readings: scan.kept.dropped })
 }
 
@@ -149,6 +151,8 @@ struct Scan<'a> {
     encoding: Encoding,
     line: u64,
     offset: u64,
+    /// Nothing of the present line was read yet.
+    is_at_start: bool,
     found: Found,
     kept: Kept,
 }
@@ -161,18 +165,18 @@ impl Scan<'_> {
         let mut cut = 0;
         while at < region.len() {
             let inside = self.inside();
-            let (start, hint) = if inside == 0 {
-                let Some(end) = self.filter.find(&region[at..]) else { break };
-                (memrchr2(b'\n', b'\r', &region[at..at + end]).map_or(at, |n| at + n + 1), at + end)
+            let (start, hit) = if inside == 0 {
+                let Some(hit) = self.filter.find(&region[at..]) else { break };
+                (memrchr2(b'\n', b'\r', &region[at..at + hit.end]).map_or(at, |n| at + n + 1), hit)
             } else {
-                (at, at)
+                (at, self.filter.first_line(&region[at..]))
             };
-            let end = memchr2(b'\n', b'\r', &region[hint..]).map_or(region.len(), |n| hint + n);
+            let end = at + hit.end;
             self.advance(&region[counted..start]);
             counted = start;
             let len = end - start;
             cut += u64::from(len > line_bytes);
-            self.line(&region[start..start + len.min(line_bytes)], inside);
+            self.line(&region[start..start + len.min(line_bytes)], inside | hit.asked);
             at = end + if region[end..].starts_with(b"\r\n") { 2 } else { 1 };
         }
         self.advance(&region[counted..]);
@@ -185,14 +189,14 @@ impl Scan<'_> {
         let returns = memchr_iter(b'\r', text).filter(|i| text.get(i + 1) != Some(&b'\n')).count();
         self.line += (feeds + returns) as u64;
         self.offset += self.encoding.encoded_len(text);
+        self.is_at_start = text.last().map_or(self.is_at_start, |last| matches!(last, b'\n' | b'\r'));
     }
 
     fn inside(&self) -> u64 {
         self.recognisers.iter().enumerate().take(64).fold(0, |bits, (i, r)| bits | (u64::from(r.is_inside()) << i))
     }
 
-    fn line(&mut self, raw: &[u8], inside: u64) {
-        let asked = inside | self.filter.asked_by(raw);
+    fn line(&mut self, raw: &[u8], asked: u64) {
         let decoded = String::from_utf8_lossy(raw);
         let clean = memchr::memchr(0x1b, raw).map(|_| without_escapes(&decoded));
         let whole = clean.as_deref().unwrap_or(&decoded);
@@ -225,8 +229,11 @@ impl Kept {
         for reading in found.take() {
             // A summary at the end repeats a rank's message without its prefix: no rank is like any rank.
             let keys = [reading.fact.sameness(reading.rank), reading.fact.sameness(None)];
-            let first = if reading.rank.is_some() { keys[0] } else { keys[1] };
-            if let Some(&place) = first.and_then(|key| self.first.get(&key)) {
+            let known = |key: Option<u64>| key.and_then(|key| self.first.get(&key)).copied();
+            let unranked =
+                known(keys[1]).filter(|&place| reading.rank.is_none() || self.readings[place].rank.is_none());
+            if let Some(place) = known(keys[0]).or(unranked) {
+                keys[0].into_iter().for_each(|key| _ = self.first.entry(key).or_insert(place));
                 self.readings[place].merge(reading);
             } else if self.readings.len() < self.limit {
                 let place = self.readings.len();

@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use regex::{Regex, RegexSet};
+use regex::{Regex, RegexSet, RegexSetBuilder};
 use serde::Serialize;
 
 /// PyTorch 2.13's warning of a refused driver call. It is printed for requests that a second try serves, two or three
@@ -130,7 +130,11 @@ pub(super) const NEEDLES: [&str; 17] = [
 ];
 
 static SET: LazyLock<RegexSet> = LazyLock::new(|| {
-    RegexSet::new(ROWS.iter().map(|row| row.1)).unwrap_or_else(|e| unreachable!("constant patterns: {e}"))
+    // Many rows at once make many states; with the usual room they are made again and again.
+    RegexSetBuilder::new(ROWS.iter().map(|row| row.1))
+        .dfa_size_limit(32 << 20)
+        .build()
+        .unwrap_or_else(|e| unreachable!("constant patterns: {e}"))
 });
 static RETRY: LazyLock<Regex> = LazyLock::new(|| {
     regex(

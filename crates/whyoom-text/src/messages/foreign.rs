@@ -4,7 +4,7 @@
 use std::hash::{Hash, Hasher};
 use std::sync::LazyLock;
 
-use regex::{Regex, RegexSet};
+use regex::{Regex, RegexSet, RegexSetBuilder};
 use serde::Serialize;
 
 use super::traceback::Frame;
@@ -192,7 +192,11 @@ const ROWS: [Row; 35] = [
 ];
 
 static SET: LazyLock<RegexSet> = LazyLock::new(|| {
-    RegexSet::new(ROWS.iter().map(|row| row.2)).unwrap_or_else(|e| unreachable!("constant patterns: {e}"))
+    // Many rows at once make many states; with the usual room they are made again and again.
+    RegexSetBuilder::new(ROWS.iter().map(|row| row.2))
+        .dfa_size_limit(32 << 20)
+        .build()
+        .unwrap_or_else(|e| unreachable!("constant patterns: {e}"))
 });
 static EACH: LazyLock<Vec<Regex>> = LazyLock::new(|| {
     ROWS.iter().map(|row| Regex::new(row.2).unwrap_or_else(|e| unreachable!("a constant pattern: {e}"))).collect()

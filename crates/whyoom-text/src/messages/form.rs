@@ -29,6 +29,21 @@ pub(super) struct Form {
 /// A size as the messages print it.
 const SIZE: &str = r"[0-9]+(?:\.[0-9]+)?\s*(?:bytes|[KMGTPE]i?B)";
 
+impl Form {
+    /// A regex for the first piece.
+    pub(super) fn beginning(&self) -> String {
+        self.pieces.first().map_or_else(String::new, |piece| expanded(piece))
+    }
+}
+
+/// A piece as a regex.
+fn expanded(piece: &str) -> String {
+    let spaced = piece.replace(' ', r"\s*");
+    let named =
+        NAMES.iter().fold(spaced, |piece, name| piece.replace(&format!("{{{name}}}"), &format!("(?<{name}>{SIZE})")));
+    named.replace("SIZE", SIZE)
+}
+
 /// A form, compiled.
 #[derive(Debug)]
 pub(super) struct Compiled {
@@ -51,14 +66,10 @@ impl Compiled {
     pub(super) fn new(form: &'static Form) -> Self {
         let mut pattern = String::from("(?s)");
         for (i, piece) in form.pieces.iter().enumerate() {
-            let piece = piece.replace(' ', r"\s*");
-            let piece = NAMES
-                .iter()
-                .fold(piece, |piece, name| piece.replace(&format!("{{{name}}}"), &format!("(?<{name}>{SIZE})")));
             if i > 0 {
                 pattern.push_str(r"(?:\s*");
             }
-            pattern.extend([&piece.replace("SIZE", SIZE), "(?<", PIECES[i], ">)"]);
+            pattern.extend([&expanded(piece), "(?<", PIECES[i], ">)"]);
         }
         pattern.push_str(&")?".repeat(form.pieces.len() - 1));
         let regex = Regex::new(&pattern).unwrap_or_else(|e| unreachable!("{}: a constant pattern: {e}", form.name));

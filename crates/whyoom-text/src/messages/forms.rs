@@ -7,6 +7,8 @@
 
 use std::sync::LazyLock;
 
+use regex::RegexSet;
+
 use super::form::{Compiled, Form, Match};
 use super::oom::{Backend, Hint, OomMessage};
 use super::release::Releases;
@@ -16,7 +18,7 @@ const SENTENCE: &str = r"\. (?:GPU|NPU|XPU)\s*(?:(?<device>[0-9]+)|(?<raw>[\x00-
 const HELD: &str = r"and {unallocated} is reserved by PyTorch but unallocated\.";
 
 /// The rows. Earlier rows win where two match as far.
-static FORMS: [Form; 15] = [
+static FORMS: [Form; 16] = [
     // "cached" is what is held and not used.
     Form {
         name: "cached",
@@ -193,17 +195,27 @@ static FORMS: [Form; 15] = [
         backend: Backend::Cuda,
         releases: Releases::ANY,
         least: 1,
-        pieces: &[
-            r"(?:\b(?<backend>CUDA|HIP|XPU|NPU|MUSA|MLU) out of memory\b|^(?:torch\.)?(?:cuda\.)?OutOfMemoryError(?::|$))",
-        ],
+        pieces: &[r"\b(?<backend>CUDA|HIP|XPU|NPU|MUSA|MLU) out of memory\b"],
+    },
+    Form {
+        name: "bare",
+        backend: Backend::Cuda,
+        releases: Releases::from(1, 13),
+        least: 1,
+        pieces: &[r"^(?:torch\.)?(?:cuda\.)?OutOfMemoryError(?::|$)"],
     },
 ];
 
+/// The first pieces: one pass tells which rows are worth trying.
+static BEGINNINGS: LazyLock<RegexSet> = LazyLock::new(|| {
+    RegexSet::new(FORMS.iter().map(Form::beginning)).unwrap_or_else(|e| unreachable!("constant patterns: {e}"))
+});
 static COMPILED: LazyLock<Vec<Compiled>> = LazyLock::new(|| FORMS.iter().map(Compiled::new).collect());
 
 /// The form that a text follows farthest, and what it says. A text without spaces at line breaks is fine.
 pub(super) fn read(text: &str) -> Option<(OomMessage, std::ops::Range<usize>)> {
-    let found: Vec<Match<'_>> = COMPILED.iter().filter_map(|form| form.find(text)).collect();
+    let begun = BEGINNINGS.matches(text);
+    let found: Vec<Match<'_>> = begun.iter().filter_map(|row| COMPILED[row].find(text)).collect();
     let reach = found.iter().map(|m| (m.is_whole() && m.form.name != "bare", m.range.end)).max()?;
     let as_far = || found.iter().filter(|m| (m.is_whole() && m.form.name != "bare", m.range.end) == reach);
     let best = as_far().next()?;
@@ -212,7 +224,9 @@ pub(super) fn read(text: &str) -> Option<(OomMessage, std::ops::Range<usize>)> {
         message.releases = as_far().map(|m| m.form.releases).reduce(Releases::or).unwrap_or_default();
     }
     if best.form.name == "bare" {
-        message.is_cut = matches!(text[best.range.end..].trim(), "" | ".");
+        let behind: String = text[best.range.end..].split_whitespace().take(4).collect();
+        let next = ".Triedtoallocate";
+        message.is_cut = next.starts_with(&behind) || behind.starts_with(next);
     }
     date(&mut message, best, text);
     message.compute();

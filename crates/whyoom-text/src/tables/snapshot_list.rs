@@ -111,8 +111,12 @@ impl Recogniser for SegmentList {
 
 impl SegmentList {
     fn close(&mut self, found: &mut Found) {
-        if let Some(mut open) = self.open.take()
-            && open.segments > 0
+        let Some(mut open) = self.open.take() else { return };
+        // A segment that is cut counts as far as it goes.
+        while let Some(dict) = open.dicts.pop() {
+            open.dict(&dict);
+        }
+        if open.segments > 0
             && let Some(place) = open.place
         {
             open.list.is_cut = !open.is_closed;
