@@ -121,9 +121,9 @@ fn wrapped_boxed_coloured_and_prefixed() {
     let words = LONG.split(' ').fold(vec![String::new()], |mut lines, word| {
         let last = lines.last_mut().expect("never empty");
         if last.len() + word.len() > 76 {
-            lines.push(word.to_owned())
+            lines.push(word.to_owned());
         } else {
-            *last = format!("{last} {word}")
+            *last = format!("{last} {word}");
         }
         lines
     });
@@ -169,8 +169,10 @@ fn one_failure_told_often() {
         ("/home/u/train.py", 12, Some("step"), Some("y = model(x)"))
     );
 
-    let ranks: String =
-        (0..4).map(|r| format!("[rank{r}]: {}\n", LONG.replace("GPU 3", &format!("GPU {r}")))).collect();
+    let ranks: String = (0..4)
+        .map(|r| format!("[rank{r}]: {}", LONG.replace("GPU 3", &format!("GPU {r}"))))
+        .collect::<Vec<_>>()
+        .join("\n");
     assert_eq!(readings(ranks).iter().map(|r| r.rank).collect::<Vec<_>>(), [Some(0), Some(1), Some(2), Some(3)]);
 }
 
@@ -184,7 +186,8 @@ fn ranks_that_are_mixed_are_kept_apart() {
             format!("[rank{rank}]: {}", LONG.replace("GPU 3", &format!("GPU {rank}"))),
         ]
     };
-    let text: String = lines(0, 10).iter().zip(&lines(1, 20)).map(|(a, b)| format!("{a}\n{b}\n")).collect();
+    let text: String =
+        lines(0, 10).iter().zip(&lines(1, 20)).map(|(a, b)| format!("{a}\n{b}\n")).collect::<Vec<_>>().concat();
     let found = readings(text);
     let places: Vec<_> = found
         .iter()

@@ -225,8 +225,9 @@ pub(super) fn read(text: &str) -> Option<(OomMessage, std::ops::Range<usize>)> {
     }
     if best.form.name == "bare" {
         let behind: String = text[best.range.end..].split_whitespace().take(4).collect();
-        let next = ".Triedtoallocate";
-        message.is_cut = next.starts_with(&behind) || behind.starts_with(next);
+        let next = "CUDAoutofmemory.Triedtoallocate";
+        let (from, after) = (next, &next["CUDAoutofmemory".len()..]);
+        message.is_cut = from.starts_with(&behind) || after.starts_with(&behind) || behind.starts_with(after);
     }
     date(&mut message, best, text);
     message.compute();
