@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use crate::Place;
 use crate::messages::{Advice, Foreign, OomMessage, Retry, SettingsLine};
+use crate::monitors::Monitor;
+use crate::profilers::ProfilerTrace;
+use crate::steps::StepLog;
 use crate::tables::{SnapshotList, Stats, Summary};
 
 /// A fact and where it was read.
@@ -58,6 +61,13 @@ pub enum Fact {
     /// The list that `memory_snapshot()` returns, summed up.
     #[serde(rename = "memory_snapshot")]
     SnapshotList(Box<SnapshotList>),
+    /// Memory in a profiler's trace.
+    ProfilerTrace(Box<ProfilerTrace>),
+    /// What a monitor of devices printed: nvidia-smi and its like; the source is in it.
+    #[serde(rename = "nvidia_smi")]
+    Monitor(Box<Monitor>),
+    /// Memory figures that a program printed as it went.
+    StepLog(Box<StepLog>),
 }
 
 impl Fact {

@@ -19,6 +19,7 @@ mod sniff;
 
 pub mod messages;
 pub mod monitors;
+pub mod profilers;
 pub mod series;
 pub mod steps;
 pub mod tables;

@@ -44,8 +44,12 @@ pub struct Text {
 
 /// Every recogniser of this crate, in the order in which they are asked.
 pub fn recognisers() -> Vec<Box<dyn Recogniser>> {
-    let mut all = crate::messages::recognisers();
+    let (beside_failures, steps) = crate::steps::recognisers();
+    let mut all = vec![beside_failures];
+    all.extend(crate::messages::recognisers());
     all.extend(crate::tables::recognisers());
+    all.extend(crate::monitors::recognisers());
+    all.push(steps);
     all
 }
 

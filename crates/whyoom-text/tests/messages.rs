@@ -345,6 +345,7 @@ fn what_is_no_failure() {
         "pip install memory-profiler",
         "step 3 | GPU memory 61.2GiB | out of 79.1GiB",
     ] {
-        assert_eq!(readings(text), [], "{text}");
+        let failures = readings(text).into_iter().filter(|reading| !matches!(reading.fact, Fact::StepLog(_)));
+        assert_eq!(failures.collect::<Vec<_>>(), [], "{text}");
     }
 }

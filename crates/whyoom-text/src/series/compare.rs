@@ -45,19 +45,16 @@ pub fn compare(lower: &Series, upper: &Series) -> Option<Relation> {
         let distance = Point { bytes: high.bytes.saturating_sub(low.bytes), ..*high };
         gap.push(distance, lower.within.saturating_add(upper.within));
     }
-    let (first, last) = (gap.first?.bytes, gap.last?.bytes);
     let gap_form = analyse(&gap);
     let moved = upper.max?.bytes - upper.min?.bytes;
     // A twentieth of what the upper series moves is no trend of its own.
     let is_small = gap.max?.bytes - gap.min?.bytes <= (moved / 20).max(gap.within.saturating_mul(2));
     let trend = match gap_form.shape {
         _ if is_small => GapTrend::Flat,
-        Shape::Flat { .. } => GapTrend::Flat,
+        Shape::Flat { .. } | Shape::TooFew => GapTrend::Flat,
         Shape::Growth { .. } | Shape::Staircase { .. } | Shape::WarmUp { .. } => GapTrend::Grows,
         Shape::Jump { by, .. } if by > 0 => GapTrend::Grows,
         Shape::Jump { .. } | Shape::Decline { .. } => GapTrend::Shrinks,
-        Shape::TooFew => GapTrend::Flat,
-        Shape::SawTooth { .. } | Shape::Fluctuating { .. } if first == last => GapTrend::Varies,
         Shape::SawTooth { .. } | Shape::Fluctuating { .. } => GapTrend::Varies,
     };
     let correlation = correlation(&pairs);

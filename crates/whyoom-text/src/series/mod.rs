@@ -106,6 +106,26 @@ impl Series {
         points
     }
 
+    /// The series with each figure multiplied by `times` and divided by `over`, for a unit that is known late.
+    #[must_use]
+    pub fn scaled(mut self, times: u64, over: u64) -> Self {
+        let scale = |bytes: u64| {
+            let scaled = u128::from(bytes) * u128::from(times) / u128::from(over.max(1));
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        self.each_point(|point| point.bytes = scale(point.bytes));
+        self.within = scale(self.within);
+        self
+    }
+
+    /// Changes every point kept, and the ends and extremes.
+    pub(crate) fn each_point(&mut self, mut change: impl FnMut(&mut Point)) {
+        let ends = [&mut self.first, &mut self.last, &mut self.min, &mut self.max].into_iter().flatten();
+        for point in ends.chain(&mut self.points) {
+            change(point);
+        }
+    }
+
     /// Whether there is no figure.
     pub fn is_empty(&self) -> bool {
         self.count == 0

@@ -3,6 +3,9 @@
 /// Points that take part in the median of pairs: 2⁹ points are 2¹⁷ pairs.
 const MAX_PAIRED: usize = 512;
 
+/// Nearer than a microsecond two points are at the same place.
+const LEAST_RUN: f64 = 1e-6;
+
 /// The median slope of all pairs (Theil 1950, Sen 1968) and how uniformly the pairs point one way.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Trend {
@@ -21,7 +24,7 @@ pub(super) fn trend<'a>(pieces: impl IntoIterator<Item = (&'a [f64], &'a [f64])>
         for (position, &first) in kept.iter().enumerate() {
             for &second in &kept[position + 1..] {
                 let run = xs[second] - xs[first];
-                if run > 0.0 {
+                if run >= LEAST_RUN {
                     let rise = ys[second] - ys[first];
                     sign += i64::from(rise > 0.0) - i64::from(rise < 0.0);
                     slopes.push(rise / run);
