@@ -21,7 +21,10 @@ const PICTURE: &[(&str, &[&str])] = &[
     ("whyoom-text", &[]),
     ("whyoom-diagnosis", &["whyoom-snapshot", "whyoom-allocator", "whyoom-replay", "whyoom-text"]),
     ("whyoom-report", &["whyoom-diagnosis"]),
-    ("whyoom", &["whyoom-text", "whyoom-snapshot", "whyoom-allocator", "whyoom-replay", "whyoom-diagnosis", "whyoom-report"]),
+    (
+        "whyoom",
+        &["whyoom-text", "whyoom-snapshot", "whyoom-allocator", "whyoom-replay", "whyoom-diagnosis", "whyoom-report"],
+    ),
     // Chores, outside of the flow.
     ("xtask", &[]),
     ("xtask-generate", &["whyoom", "whyoom-allocator"]),

@@ -18,6 +18,7 @@ pub mod number;
 pub mod recording;
 mod remedies;
 mod state_only;
+pub mod summary;
 mod tables;
 #[cfg(test)]
 mod testing;
@@ -28,6 +29,7 @@ mod words;
 pub use diff::diff;
 pub use explain::{ExplainOptions, InputMeta, LimitChoice, explain, impossible_sizes};
 pub use groups::{GroupName, Place};
+pub use summary::{Moment, summary};
 pub use tuning::tune;
 pub use what_if::{Change, Changed, NothingToChange, When, change};
 pub use whyoom_replay::edits::StateTensors;

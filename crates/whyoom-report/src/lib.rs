@@ -20,4 +20,6 @@ mod text;
 
 pub use json::{Layout, write_json};
 pub use number::Numbers;
-pub use text::{TextOptions, WIDTH, printable, write_diff, write_explanation, write_replay, write_tuning};
+pub use text::{
+    TextOptions, WIDTH, printable, write_diff, write_explanation, write_replay, write_summary, write_tuning,
+};

@@ -4,7 +4,7 @@ use std::{num::NonZeroU64, path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use whyoom_allocator::Release;
-use whyoom_diagnosis::{Change, GroupName, StateTensors, When, explanation::Cause};
+use whyoom_diagnosis::{Change, GroupName, Moment, StateTensors, When, explanation::Cause};
 use whyoom_report::Layout;
 
 use crate::{card::Card, size::parse_size};
@@ -64,6 +64,9 @@ pub(crate) enum Verb {
     /// Says what changed between two recordings: optimizer, batch, version, rank
     #[command(arg_required_else_help = true, max_term_width = 80)]
     Diff(DiffArgs),
+    /// Prints `memory_summary()` of a recording, at its end or at any event
+    #[command(arg_required_else_help = true, max_term_width = 80)]
+    Summary(SummaryArgs),
 }
 
 /// Arguments of `explain`.
@@ -148,6 +151,21 @@ impl DiffArgs {
     pub(crate) fn input(&self) -> InputArgs {
         InputArgs { files: self.files.clone(), device: self.device.clone(), limit: None, card: None, torch: self.torch }
     }
+}
+
+/// Arguments of `summary`.
+#[derive(Debug, Args)]
+pub(crate) struct SummaryArgs {
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// After which event: its index, the peak of allocated bytes, the last failed request, or the end
+    #[arg(long, value_name = "EVENT|peak|oom|end", default_value = "end", value_parser = Moment::from_str)]
+    pub(crate) at: Moment,
+    /// Say what lies between requested, allocated, active, reserved and the limit
+    #[arg(long)]
+    pub(crate) explain: bool,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// What to read, and how to take it.

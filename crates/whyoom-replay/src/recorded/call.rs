@@ -142,7 +142,11 @@ impl Run<'_> {
             }
         }
         self.driver.begin(at, end);
+        let retries = self.allocator.stats().retries;
         let placed = self.allocator.malloc(&mut self.driver, request);
+        if self.allocator.stats().retries != retries {
+            self.out.retry_events.push(end as u32);
+        }
         self.forget_synchronised(at);
         self.requests_seen += 1;
         let op = if is_failure {

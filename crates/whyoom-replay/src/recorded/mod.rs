@@ -78,6 +78,8 @@ pub struct Recorded {
     pub limit: LimitInterval,
     /// Every `oom` event with its state.
     pub failures: Vec<Failure>,
+    /// Events of the requests for which the driver was asked again after a full release (`num_alloc_retries`), ascending.
+    pub retry_events: Vec<u32>,
     /// Rounded size per allocation of the trace, 0 where it was never placed.
     pub block_size: Vec<u64>,
     /// Private pool per allocation; empty = all default.

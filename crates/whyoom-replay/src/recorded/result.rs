@@ -96,6 +96,7 @@ pub(super) fn not_replayed(trace: &Trace<'_>, wrong: &Implausible) -> Recorded {
         peak_event: 0,
         limit: LimitInterval::new(),
         failures: Vec::new(),
+        retry_events: Vec::new(),
         block_size: vec![0; trace.allocations.len()],
         pool_of: Vec::new(),
         program: Program { streams: Arc::clone(&trace.snapshot.streams), ..Program::default() },

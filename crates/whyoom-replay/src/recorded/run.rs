@@ -84,6 +84,7 @@ impl<'a> Run<'a> {
                 peak_event: 0,
                 limit: LimitInterval::new(),
                 failures: Vec::new(),
+                retry_events: Vec::new(),
                 block_size: vec![0; count],
                 pool_of,
                 program,

@@ -4,6 +4,7 @@ mod diff;
 mod doc;
 mod explain;
 mod replay;
+mod summary;
 mod tune;
 mod words;
 
@@ -12,6 +13,7 @@ pub(crate) use doc::is_unsafe;
 pub use doc::{WIDTH, printable};
 pub use explain::write_explanation;
 pub use replay::write_replay;
+pub use summary::write_summary;
 pub use tune::write_tuning;
 
 use crate::number::Numbers;
