@@ -41,6 +41,8 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Checks that the model reproduces a recording, or tries other settings on it')
             [CompletionResult]::new('tune', 'tune', [CompletionResultType]::ParameterValue, 'Searches the allocator''s settings for those that reserve least')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Says what changed between two recordings: optimizer, batch, version, rank')
+            [CompletionResult]::new('settings', 'settings', [CompletionResultType]::ParameterValue, 'Says what each PyTorch release makes of a PYTORCH_CUDA_ALLOC_CONF')
+            [CompletionResult]::new('summary', 'summary', [CompletionResultType]::ParameterValue, 'Prints `memory_summary()` of a recording, at its end or at any event')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -109,11 +111,46 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             break
         }
+        'whyoom;settings' {
+            [CompletionResult]::new('--file', '--file', [CompletionResultType]::ParameterName, 'Read the text from a file')
+            [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Ask only this PyTorch release (may be given again, or as 2.9,2.10) [default: all from 1.13 to 2.15]')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON (pretty or, with --json=compact, on one line)')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--env', '--env', [CompletionResultType]::ParameterName, 'Read the variables of this environment')
+            [CompletionResult]::new('--raw', '--raw', [CompletionResultType]::ParameterName, 'Take the text as the value itself, whatever it looks like')
+            [CompletionResult]::new('--check', '--check', [CompletionResultType]::ParameterName, 'Exit with 1 if a release asked refuses the string, does not read its variable, or ignores a part of it')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--bytes', '--bytes', [CompletionResultType]::ParameterName, 'Show exact bytes')
+            [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Keep to ASCII characters')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
+        'whyoom;summary' {
+            [CompletionResult]::new('--device', '--device', [CompletionResultType]::ParameterName, 'Only this device (may be given again, or as 0,1)')
+            [CompletionResult]::new('--limit', '--limit', [CompletionResultType]::ParameterName, 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]')
+            [CompletionResult]::new('--card', '--card', [CompletionResultType]::ParameterName, 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit')
+            [CompletionResult]::new('--torch', '--torch', [CompletionResultType]::ParameterName, 'Model the allocator of this PyTorch release [default: inferred, else 2.11]')
+            [CompletionResult]::new('--at', '--at', [CompletionResultType]::ParameterName, 'After which event: its index, the peak of allocated bytes, the last failed request, or the end')
+            [CompletionResult]::new('--json', '--json', [CompletionResultType]::ParameterName, 'Write JSON (pretty or, with --json=compact, on one line)')
+            [CompletionResult]::new('--color', '--color', [CompletionResultType]::ParameterName, 'When to use colours')
+            [CompletionResult]::new('--explain', '--explain', [CompletionResultType]::ParameterName, 'Say what lies between requested, allocated, active, reserved and the limit')
+            [CompletionResult]::new('-v', '-v', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
+            [CompletionResult]::new('--bytes', '--bytes', [CompletionResultType]::ParameterName, 'Show exact bytes')
+            [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Keep to ASCII characters')
+            [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
+            [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
+            break
+        }
         'whyoom;help' {
             [CompletionResult]::new('explain', 'explain', [CompletionResultType]::ParameterValue, 'Says why, who, and what would help (the default verb)')
             [CompletionResult]::new('replay', 'replay', [CompletionResultType]::ParameterValue, 'Checks that the model reproduces a recording, or tries other settings on it')
             [CompletionResult]::new('tune', 'tune', [CompletionResultType]::ParameterValue, 'Searches the allocator''s settings for those that reserve least')
             [CompletionResult]::new('diff', 'diff', [CompletionResultType]::ParameterValue, 'Says what changed between two recordings: optimizer, batch, version, rank')
+            [CompletionResult]::new('settings', 'settings', [CompletionResultType]::ParameterValue, 'Says what each PyTorch release makes of a PYTORCH_CUDA_ALLOC_CONF')
+            [CompletionResult]::new('summary', 'summary', [CompletionResultType]::ParameterValue, 'Prints `memory_summary()` of a recording, at its end or at any event')
             [CompletionResult]::new('help', 'help', [CompletionResultType]::ParameterValue, 'Print this message or the help of the given subcommand(s)')
             break
         }
@@ -127,6 +164,12 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             break
         }
         'whyoom;help;diff' {
+            break
+        }
+        'whyoom;help;settings' {
+            break
+        }
+        'whyoom;help;summary' {
             break
         }
         'whyoom;help;help' {

@@ -28,6 +28,12 @@ _whyoom() {
             whyoom,replay)
                 cmd="whyoom__subcmd__replay"
                 ;;
+            whyoom,settings)
+                cmd="whyoom__subcmd__settings"
+                ;;
+            whyoom,summary)
+                cmd="whyoom__subcmd__summary"
+                ;;
             whyoom,tune)
                 cmd="whyoom__subcmd__tune"
                 ;;
@@ -43,6 +49,12 @@ _whyoom() {
             whyoom__subcmd__help,replay)
                 cmd="whyoom__subcmd__help__subcmd__replay"
                 ;;
+            whyoom__subcmd__help,settings)
+                cmd="whyoom__subcmd__help__subcmd__settings"
+                ;;
+            whyoom__subcmd__help,summary)
+                cmd="whyoom__subcmd__help__subcmd__summary"
+                ;;
             whyoom__subcmd__help,tune)
                 cmd="whyoom__subcmd__help__subcmd__tune"
                 ;;
@@ -53,7 +65,7 @@ _whyoom() {
 
     case "${cmd}" in
         whyoom)
-            opts="-v -h -V --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --source --help --version explain replay tune diff help"
+            opts="-v -h -V --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --help --version explain replay tune diff settings summary help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -84,10 +96,6 @@ _whyoom() {
                     return 0
                     ;;
                 --fail-on)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
-                --source)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -129,7 +137,7 @@ _whyoom() {
             return 0
             ;;
         whyoom__subcmd__explain)
-            opts="-v -h --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --source --help"
+            opts="-v -h --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -163,10 +171,6 @@ _whyoom() {
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
-                --source)
-                    COMPREPLY=($(compgen -f "${cur}"))
-                    return 0
-                    ;;
                 *)
                     COMPREPLY=()
                     ;;
@@ -175,7 +179,7 @@ _whyoom() {
             return 0
             ;;
         whyoom__subcmd__help)
-            opts="explain replay tune diff help"
+            opts="explain replay tune diff settings summary help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -231,6 +235,34 @@ _whyoom() {
             return 0
             ;;
         whyoom__subcmd__help__subcmd__replay)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        whyoom__subcmd__help__subcmd__settings)
+            opts=""
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        whyoom__subcmd__help__subcmd__summary)
             opts=""
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 3 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
@@ -307,6 +339,78 @@ _whyoom() {
                     ;;
                 --optimizer)
                     COMPREPLY=($(compgen -W "sgd sgd-momentum adamw" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        whyoom__subcmd__settings)
+            opts="-v -h --file --env --raw --torch --check --json --verbose --bytes --ascii --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --file)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --torch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -W "pretty compact" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
+                    return 0
+                    ;;
+                *)
+                    COMPREPLY=()
+                    ;;
+            esac
+            COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+            return 0
+            ;;
+        whyoom__subcmd__summary)
+            opts="-v -h --device --limit --card --torch --at --explain --json --verbose --bytes --ascii --color --help"
+            if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
+                COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
+                return 0
+            fi
+            case "${prev}" in
+                --device)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --limit)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --card)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --torch)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --at)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --json)
+                    COMPREPLY=($(compgen -W "pretty compact" -- "${cur}"))
+                    return 0
+                    ;;
+                --color)
+                    COMPREPLY=($(compgen -W "auto always never" -- "${cur}"))
                     return 0
                     ;;
                 *)

@@ -44,6 +44,8 @@ complete -c whyoom -n "__fish_whyoom_needs_command" -a "explain" -d 'Says why, w
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "tune" -d 'Searches the allocator\'s settings for those that reserve least'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "diff" -d 'Says what changed between two recordings: optimizer, batch, version, rank'
+complete -c whyoom -n "__fish_whyoom_needs_command" -a "settings" -d 'Says what each PyTorch release makes of a PYTORCH_CUDA_ALLOC_CONF'
+complete -c whyoom -n "__fish_whyoom_needs_command" -a "summary" -d 'Prints `memory_summary()` of a recording, at its end or at any event'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l device -d 'Only this device (may be given again, or as 0,1)' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
@@ -104,8 +106,39 @@ complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -s v -l verbose -d '
 complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -l bytes -d 'Show exact bytes'
 complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -l ascii -d 'Keep to ASCII characters'
 complete -c whyoom -n "__fish_whyoom_using_subcommand diff" -s h -l help -d 'Print help'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff help" -f -a "explain" -d 'Says why, who, and what would help (the default verb)'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff help" -f -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff help" -f -a "tune" -d 'Searches the allocator\'s settings for those that reserve least'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff help" -f -a "diff" -d 'Says what changed between two recordings: optimizer, batch, version, rank'
-complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c whyoom -n "__fish_whyoom_using_subcommand settings" -l file -d 'Read the text from a file' -r -F
+complete -c whyoom -n "__fish_whyoom_using_subcommand settings" -l torch -d 'Ask only this PyTorch release (may be given again, or as 2.9,2.10) [default: all from 1.13 to 2.15]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand settings" -l json -d 'Write JSON (pretty or, with --json=compact, on one line)' -r -f -a "pretty\t''
+compact\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand settings" -l color -d 'When to use colours' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand settings" -l env -d 'Read the variables of this environment'
+complete -c whyoom -n "__fish_whyoom_using_subcommand settings" -l raw -d 'Take the text as the value itself, whatever it looks like'
+complete -c whyoom -n "__fish_whyoom_using_subcommand settings" -l check -d 'Exit with 1 if a release asked refuses the string, does not read its variable, or ignores a part of it'
+complete -c whyoom -n "__fish_whyoom_using_subcommand settings" -s v -l verbose -d 'Show everything, not only what matters most'
+complete -c whyoom -n "__fish_whyoom_using_subcommand settings" -l bytes -d 'Show exact bytes'
+complete -c whyoom -n "__fish_whyoom_using_subcommand settings" -l ascii -d 'Keep to ASCII characters'
+complete -c whyoom -n "__fish_whyoom_using_subcommand settings" -s h -l help -d 'Print help'
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -l device -d 'Only this device (may be given again, or as 0,1)' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -l card -d 'The limit of a card with nothing else on it, as "RTX 3090", instead of --limit' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -l torch -d 'Model the allocator of this PyTorch release [default: inferred, else 2.11]' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -l at -d 'After which event: its index, the peak of allocated bytes, the last failed request, or the end' -r
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -l json -d 'Write JSON (pretty or, with --json=compact, on one line)' -r -f -a "pretty\t''
+compact\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -l color -d 'When to use colours' -r -f -a "auto\t''
+always\t''
+never\t''"
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -l explain -d 'Say what lies between requested, allocated, active, reserved and the limit'
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -s v -l verbose -d 'Show everything, not only what matters most'
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -l bytes -d 'Show exact bytes'
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -l ascii -d 'Keep to ASCII characters'
+complete -c whyoom -n "__fish_whyoom_using_subcommand summary" -s h -l help -d 'Print help'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff settings summary help" -f -a "explain" -d 'Says why, who, and what would help (the default verb)'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff settings summary help" -f -a "replay" -d 'Checks that the model reproduces a recording, or tries other settings on it'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff settings summary help" -f -a "tune" -d 'Searches the allocator\'s settings for those that reserve least'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff settings summary help" -f -a "diff" -d 'Says what changed between two recordings: optimizer, batch, version, rank'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff settings summary help" -f -a "settings" -d 'Says what each PyTorch release makes of a PYTORCH_CUDA_ALLOC_CONF'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff settings summary help" -f -a "summary" -d 'Prints `memory_summary()` of a recording, at its end or at any event'
+complete -c whyoom -n "__fish_whyoom_using_subcommand help; and not __fish_seen_subcommand_from explain replay tune diff settings summary help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

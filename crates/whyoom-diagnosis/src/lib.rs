@@ -17,6 +17,7 @@ mod limit;
 pub mod number;
 pub mod recording;
 mod remedies;
+pub mod settings_check;
 mod state_only;
 pub mod summary;
 mod tables;

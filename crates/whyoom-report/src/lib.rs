@@ -21,5 +21,6 @@ mod text;
 pub use json::{Layout, write_json};
 pub use number::Numbers;
 pub use text::{
-    TextOptions, WIDTH, printable, write_diff, write_explanation, write_replay, write_summary, write_tuning,
+    TextOptions, WIDTH, printable, write_diff, write_explanation, write_replay, write_settings, write_summary,
+    write_tuning,
 };

@@ -1,13 +1,19 @@
 //! The grammar of the command line.
 
+mod settings;
+mod summary;
+
 use std::{num::NonZeroU64, path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use whyoom_allocator::Release;
-use whyoom_diagnosis::{Change, GroupName, Moment, StateTensors, When, explanation::Cause};
+use whyoom_diagnosis::{Change, GroupName, StateTensors, When, explanation::Cause};
 use whyoom_report::Layout;
 
 use crate::{card::Card, size::parse_size};
+
+pub(crate) use settings::SettingsArgs;
+pub(crate) use summary::SummaryArgs;
 
 const AFTER_HELP: &str = "\
 `whyoom FILE...` is `whyoom explain FILE...`. Snapshots are read as data: nothing
@@ -21,6 +27,8 @@ Examples:
   whyoom replay --scale batch=0.5 --card 3090 oom.pickle
   whyoom tune oom.pickle             the settings that reserve least
   whyoom diff adamw.pickle sgd.pickle
+  whyoom summary --at peak --explain oom.pickle
+  whyoom settings --torch 2.9 -- max_split_size_mb:20
   ssh host cat oom.pickle.xz | whyoom -
 
 A snapshot comes from torch.cuda.memory._dump_snapshot(\"oom.pickle\"), after
@@ -64,6 +72,9 @@ pub(crate) enum Verb {
     /// Says what changed between two recordings: optimizer, batch, version, rank
     #[command(arg_required_else_help = true, max_term_width = 80)]
     Diff(DiffArgs),
+    /// Says what each PyTorch release makes of a PYTORCH_CUDA_ALLOC_CONF
+    #[command(arg_required_else_help = true, max_term_width = 80)]
+    Settings(SettingsArgs),
     /// Prints `memory_summary()` of a recording, at its end or at any event
     #[command(arg_required_else_help = true, max_term_width = 80)]
     Summary(SummaryArgs),
@@ -151,21 +162,6 @@ impl DiffArgs {
     pub(crate) fn input(&self) -> InputArgs {
         InputArgs { files: self.files.clone(), device: self.device.clone(), limit: None, card: None, torch: self.torch }
     }
-}
-
-/// Arguments of `summary`.
-#[derive(Debug, Args)]
-pub(crate) struct SummaryArgs {
-    #[command(flatten)]
-    pub(crate) input: InputArgs,
-    /// After which event: its index, the peak of allocated bytes, the last failed request, or the end
-    #[arg(long, value_name = "EVENT|peak|oom|end", default_value = "end", value_parser = Moment::from_str)]
-    pub(crate) at: Moment,
-    /// Say what lies between requested, allocated, active, reserved and the limit
-    #[arg(long)]
-    pub(crate) explain: bool,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
 }
 
 /// What to read, and how to take it.

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Everything asked for was answered.
     Fine = 0,
-    /// A finding named by `--fail-on` holds.
+    /// A finding named by `--fail-on` holds, or `--check` found a fault.
     Found = 1,
     /// The command line makes no sense.
     Usage = 2,

@@ -131,7 +131,7 @@ fn reason(error: &ReadError) -> String {
 }
 
 /// What the system said, less the error number that Rust adds.
-fn without_number(error: &std::io::Error) -> String {
+pub(crate) fn without_number(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split_once(" (os error").map_or(text.clone(), |(said, _)| said.to_owned())
 }

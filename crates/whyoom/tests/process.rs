@@ -111,3 +111,20 @@ fn the_same_input_gives_the_same_bytes() {
         assert!(first == second, "{args:?}");
     }
 }
+
+#[test]
+fn the_environment_is_read_where_it_is_asked_for() {
+    let ask = |variables: &[(&str, &str)]| {
+        let mut command = whyoom();
+        command.args(["settings", "--env", "--check", "--torch", "2.11"]).envs(variables.iter().copied());
+        let output = command.stdin(Stdio::null()).output().expect("the binary runs");
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let (old, new) = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF");
+    let (status, said) = ask(&[]);
+    assert!(status == Some(0) && said.contains("PyTorch's defaults"), "{said}");
+    let (status, said) = ask(&[(new, "max_split_size_mb:64")]);
+    assert!(status == Some(0) && said.contains("in force: max_split_size_mb:64"), "{said}");
+    let (status, said) = ask(&[(new, "max_split_size_mb:64"), (old, "expandable_segments:True")]);
+    assert!(status == Some(1) && said.contains("another variable comes first"), "{said}");
+}

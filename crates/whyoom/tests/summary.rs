@@ -1,6 +1,8 @@
 //! `whyoom summary` against `torch.cuda.memory_summary()` as the recorded programs printed it: those in `fixtures/`, and
 //! a wider corpus where `WHYOOM_CORPUS` names a directory that holds `recordings/`.
 
+#![allow(clippy::print_stderr)]
+
 mod support;
 
 use std::path::{Path, PathBuf};
@@ -116,8 +118,7 @@ fn a_trace_without_beginning_says_so() {
 fn the_gaps_are_explained() {
     let path = fixtures().join("frag.cap1.default.pickle.xz");
     let ran = run(["summary".into(), "--explain".into(), "--at".into(), "oom".into(), path.clone().into_os_string()]);
-    for said in ["requested → allocated", "cannot give them back", "reserved → limit"]
-    {
+    for said in ["requested → allocated", "cannot give them back", "reserved → limit"] {
         assert!(ran.out.contains(said), "{said}: {}", ran.out);
     }
     let object = json(&[], &path);

@@ -116,7 +116,7 @@ fn mend(text: &str, release: Release) -> String {
     if text.contains(';') {
         return "separate items by commas, not semicolons".to_owned();
     }
-    match nearest(text, release) {
+    match nearest_key(text, release) {
         Some(key) if key.name.eq_ignore_ascii_case(text) => format!("keys are lower-case: write `{key}`"),
         Some(key) if key.is_known(release) => format!("did you mean `{key}`?"),
         Some(key) => format!("the nearest key, `{key}`, is known to PyTorch {} only", key.availability()),
@@ -129,7 +129,7 @@ fn mend(text: &str, release: Release) -> String {
 }
 
 /// The key nearest to `text` by edit distance, if near enough to be a slip; a key of this release wins a draw.
-pub(super) fn nearest(text: &str, release: Release) -> Option<&'static Key> {
+pub fn nearest_key(text: &str, release: Release) -> Option<&'static Key> {
     let lower = text.to_ascii_lowercase();
     // Longer than any key with slips: not worth the quadratic comparison.
     if lower.len() > 64 {

@@ -33,7 +33,7 @@ mod variables;
 mod warning;
 
 pub use canonical::{Unwritable, canonical};
-pub use error::{SettingsError, SettingsErrorKind};
+pub use error::{SettingsError, SettingsErrorKind, nearest_key};
 pub use keys::{KEYS, Key, Target, ValueKind};
 pub use parsed::{HostSettings, Mention, Parsed, Reserve, parse};
 pub use recorded::RecordedValues;

@@ -4,6 +4,7 @@ mod diff;
 mod doc;
 mod explain;
 mod replay;
+mod settings;
 mod summary;
 mod tune;
 mod words;
@@ -13,6 +14,7 @@ pub(crate) use doc::is_unsafe;
 pub use doc::{WIDTH, printable};
 pub use explain::write_explanation;
 pub use replay::write_replay;
+pub use settings::write_settings;
 pub use summary::write_summary;
 pub use tune::write_tuning;
 

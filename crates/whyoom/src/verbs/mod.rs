@@ -3,6 +3,7 @@
 mod diff;
 mod explain;
 mod replay;
+mod settings;
 mod summary;
 mod tune;
 
@@ -18,6 +19,7 @@ pub(crate) fn dispatch(cli: Cli, streams: &mut Streams<'_>) -> Exit {
         Some(Verb::Replay(args)) => replay::run(&args, streams),
         Some(Verb::Tune(args)) => tune::run(&args, streams),
         Some(Verb::Diff(args)) => diff::run(&args, streams),
+        Some(Verb::Settings(args)) => settings::run(&args, streams),
         Some(Verb::Summary(args)) => summary::run(&args, streams),
     }
 }
