@@ -7,6 +7,7 @@ mod support;
 
 use std::path::Path;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use support::{Scratch, run, run_with};
 use whyoom::Exit;
@@ -302,5 +303,32 @@ fn text_groups_releases_and_keeps_to_its_width() {
         let ran = run(["settings", "--", text]);
         assert!(ran.out.lines().all(|line| line.chars().count() <= 80), "{}", ran.out);
         assert!(!ran.out.contains(['\u{1b}', '\u{202e}']));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever is pasted, there is an answer, and what it offers is accepted where it says so.
+    #[test]
+    fn anything_gets_an_answer(
+        text in "(export |- |set |\\$env:|os.environ\\[\"|# )?(PYTORCH_(CUDA_)?ALLOC_CONF)?(\"\\] ?)?[=: ]{0,2}\
+                 ([\"'|>\\[\\]:=,; \\n\u{e9}\\\\.-]|max_split_size_mb|expandable_segments|roundup_power2_divisions|backend|\
+                 garbage_collection_threshold|True|cudaMallocAsync|[0-9]{1,25}|G|%){0,14}"
+    ) {
+        let ran = run_with(["settings", "--json", "--", &text], b"");
+        prop_assume!(text != "-");
+        let answer: Value = serde_json::from_str(&ran.out).expect("one JSON object");
+        let others = answer["others"].as_array().expect("others");
+        for one in std::iter::once(&answer).chain(others) {
+            if let Some(string) = one["corrected"]["string"].as_str() {
+                let again = ask(&["--raw", "--", string]);
+                let versions = again["versions"].as_array().expect("versions");
+                prop_assert!(versions.iter().any(|v| v["accepted"] == true), "{text:?} -> {string:?}");
+                prop_assert!(again["corrected"].is_null() || again["corrected"]["string"] != string, "{string:?}");
+            }
+        }
+        let text_form = run(["settings", "--ascii", "--", &text]);
+        prop_assert_eq!(text_form.exit, Exit::Fine);
     }
 }
