@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use serde::Serialize;
 
 use crate::Place;
-use crate::messages::{Advice, Foreign, OomMessage, Retry, SettingsLine};
+use crate::messages::{Advice, Clue, Foreign, OomMessage, Retry, SettingsLine};
 use crate::monitors::Monitor;
 use crate::profilers::ProfilerTrace;
 use crate::steps::StepLog;
@@ -50,6 +50,8 @@ pub enum Fact {
     Foreign(Box<Foreign>),
     /// A message that is no OOM and bears on one.
     Advice(Advice),
+    /// A sign of what the program does.
+    Clue(Clue),
     /// Allocator settings named in the text.
     Settings(SettingsLine),
     /// A `memory_summary()` table.

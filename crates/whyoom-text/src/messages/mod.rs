@@ -1,6 +1,7 @@
 //! Failures in words: OOM messages of every release and backend, and what looks like one.
 
 mod advice;
+mod clue;
 mod foreign;
 mod form;
 mod forms;
@@ -14,6 +15,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 pub use advice::{About, Advice, Retry, SettingsLine};
+pub use clue::{Clue, Doing};
 pub use foreign::{Foreign, Source};
 pub use oom::{Backend, Hint, Impossible, OomMessage, Process};
 pub use release::{Release, Releases};
@@ -24,7 +26,7 @@ use traceback::{Step, Traceback};
 
 /// The recognisers of this family.
 pub fn recognisers() -> Vec<Box<dyn Recogniser>> {
-    vec![Box::new(Messages::default())]
+    vec![Box::new(clue::Clues::default()), Box::new(Messages::default())]
 }
 
 /// Ranks whose lines are kept apart; more share the last place.
