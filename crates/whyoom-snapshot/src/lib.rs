@@ -11,4 +11,4 @@ mod model;
 mod read;
 
 pub use model::*;
-pub use read::{ReadError, ReadOptions, read_bytes, read_path, read_reader};
+pub use read::{ReadError, ReadOptions, decompressed, read_bytes, read_path, read_reader};

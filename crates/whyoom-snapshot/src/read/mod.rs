@@ -6,12 +6,14 @@ mod json;
 mod pickle;
 mod sniff;
 mod source;
+mod stream;
 
 use std::io::Read;
 use std::path::Path;
 
 pub use error::ReadError;
 pub(crate) use sniff::not_a_snapshot;
+pub use stream::decompressed;
 
 use crate::Snapshot;
 

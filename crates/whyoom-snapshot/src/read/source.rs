@@ -8,13 +8,13 @@ use std::path::Path;
 use super::{ReadError, ReadOptions, sniff};
 
 /// Dictionary and window memory that a decoder may ask for: `xz -9` needs 65 MiB, the largest zstd window 128.
-const DECODER_MEMORY_BYTES: u64 = 160 << 20;
+pub(super) const DECODER_MEMORY_BYTES: u64 = 160 << 20;
 /// Data that grows to more times its size than this is no snapshot; those that were seen grow up to 135 times.
 const LARGEST_GROWTH: u64 = 256;
 /// What small data may grow to, however much more that is, in bytes.
 const FREE_GROWTH_BYTES: u64 = 64 << 20;
 /// Largest window of zstd data, as a power of two: what `zstd -d` accepts by default.
-const ZSTD_WINDOW_LOG: u32 = 27;
+pub(super) const ZSTD_WINDOW_LOG: u32 = 27;
 
 /// The bytes of an input.
 #[derive(Debug)]
@@ -64,7 +64,7 @@ fn map(file: &File) -> io::Result<memmap2::Mmap> {
 /// So much of a stream is looked at before the rest is read: an endless one that is no snapshot ends here.
 const HEAD_BYTES: u64 = 64 << 10;
 
-fn is_compressed(data: &[u8]) -> bool {
+pub(super) fn is_compressed(data: &[u8]) -> bool {
     matches!(data, [0x1F, 0x8B, ..] | [0x28, 0xB5, 0x2F, 0xFD, ..] | [0xFD, b'7', b'z', b'X', b'Z', 0, ..])
 }
 
