@@ -59,6 +59,7 @@ pub(crate) fn explain(shared: &Shared<'_>, device: &Device, options: &ExplainOpt
         findings: verdict.findings,
         ruled_out: verdict.ruled_out,
         remedies: std::mem::take(&mut case.tried.remedies),
+        collect: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! From snapshots to one explanation.
 
 use crate::device;
+use crate::evidence::{self, TextInput};
 use crate::explanation::{Cause, Confidence, DeviceReport, Explanation, Input, ReplayStatus, Torch, WarningLine};
 use crate::tables::shared::Shared;
 use rayon::prelude::*;
@@ -60,26 +61,57 @@ pub struct InputMeta {
 /// # Ok::<(), whyoom_snapshot::ReadError>(())
 /// ```
 pub fn explain(inputs: &[(InputMeta, Snapshot)], options: &ExplainOptions) -> Explanation {
+    explain_together(inputs, &[], options)
+}
+
+/// Explains recordings and texts together: a text of the same device says who else holds the card, what limits it, and
+/// where the two disagree; a text without a recording is judged by arithmetic. Inputs are listed recordings first.
+pub fn explain_together(
+    inputs: &[(InputMeta, Snapshot)],
+    texts: &[TextInput],
+    options: &ExplainOptions,
+) -> Explanation {
+    let read =
+        if texts.is_empty() { Vec::new() } else { evidence::judge(texts, inputs.len(), options.devices.as_deref()) };
     let jobs = wanted_devices(inputs, options);
     let shared: Vec<Shared<'_>> = inputs.iter().map(|(_, snapshot)| Shared::new(snapshot)).collect();
     let mut devices: Vec<DeviceReport> = jobs
         .into_par_iter()
         .map(|(i, d)| {
             let (meta, snapshot) = &inputs[i];
-            let mut report = device::explain(&shared[i], &snapshot.devices[d], options);
+            let device = &snapshot.devices[d];
+            let mut report = device::explain(&shared[i], device, options);
+            if options.limit.is_none()
+                && let Some(told) = evidence::limit_of(&read, &report)
+            {
+                // The message knows the limit better than what was allowed and refused in the trace.
+                let low = told.low_bytes.map(LimitChoice::Bytes);
+                report = device::explain(&shared[i], device, &ExplainOptions { limit: low, ..options.clone() });
+                report.limit = told;
+            }
             report.input = i;
             report.rank = rank(&meta.path);
             report
         })
         .collect();
-    devices.sort_by_key(|d| (severity(d), u64::MAX - d.peak.reserved_bytes, d.input, d.device));
     let not_replayed = devices.iter().filter(|r| r.replay.status == ReplayStatus::NotPossible);
     let impossible = impossible_sizes(inputs, not_replayed.map(|r| (r.input, r.device)));
+    let failed: Vec<(usize, u32, Option<u32>)> =
+        read.iter().filter(|j| j.has_failed).map(|j| (j.report.input, j.report.device, j.report.rank)).collect();
+    let disagreements = if texts.is_empty() { Vec::new() } else { evidence::join(&mut devices, read, texts) };
+    devices.sort_by_key(|d| {
+        let has_failed = d.oom.is_some() || failed.contains(&(d.input, d.device, d.rank));
+        (severity(d, has_failed), u64::MAX - d.peak.reserved_bytes, d.input, d.device, d.rank)
+    });
+    let mut warnings = warnings(inputs, impossible);
+    warnings.extend(disagreements);
+    warnings.extend(evidence::warnings(texts, inputs.len()));
+    warnings.sort_by(|a, b| a.code.cmp(&b.code));
     Explanation {
         schema: "whyoom.explain/1",
-        inputs: inputs.iter().map(input).collect(),
-        warnings: warnings(inputs, impossible),
-        readings: Vec::new(),
+        inputs: inputs.iter().map(input).chain(evidence::inputs(texts)).collect(),
+        warnings,
+        readings: evidence::readings(texts, inputs.len()),
         devices,
     }
 }
@@ -130,9 +162,9 @@ pub(crate) fn warnings(inputs: &[(InputMeta, Snapshot)], impossible: Option<Warn
 }
 
 /// Lower is worse.
-fn severity(device: &DeviceReport) -> u8 {
+fn severity(device: &DeviceReport, has_failed: bool) -> u8 {
     let Some(verdict) = device.findings.first() else { return 9 };
-    match (device.oom.is_some(), verdict.cause, verdict.confidence) {
+    match (has_failed, verdict.cause, verdict.confidence) {
         (true, cause, _) if cause != Cause::Healthy => 0,
         (true, ..) => 1,
         (false, Cause::Healthy, _) => 8,

@@ -25,7 +25,8 @@ pub struct Explanation {
 pub struct Input {
     /// Path as given, `-` for standard input.
     pub path: String,
-    /// `snapshot`, or `unreadable` (other kinds come with the text recognisers).
+    /// `snapshot`, `oom_message`, `memory_summary`, `memory_stats`, `memory_snapshot`, `nvidia_smi`, `step_log`,
+    /// `settings`, `profiler_trace`: of a text its most telling part; `unreadable` if it could not be read.
     pub kind: &'static str,
     /// Size on disk.
     pub size_bytes: u64,
@@ -62,8 +63,14 @@ pub struct WarningLine {
 pub struct Reading {
     /// Index into [`Explanation::inputs`].
     pub input: usize,
-    /// Kind of text.
+    /// Kind of text: those of [`Input::kind`], and `retry_warning`, `other_failure`, `notice`, `clue`.
     pub kind: &'static str,
+    /// First line of it in its text, from 1 on.
+    pub line: u64,
+    /// The rank that a prefix or the text names.
+    pub rank: Option<u32>,
+    /// How often the text says it.
+    pub occurrences: u64,
     /// The facts, named after their columns.
     pub facts: serde_json::Value,
 }
@@ -101,6 +108,17 @@ pub struct DeviceReport {
     pub ruled_out: Vec<RuledOut>,
     /// Remedies tried, best first.
     pub remedies: Vec<Remedy>,
+    /// What to collect next, where text was all there is; `null` where a recording was read.
+    pub collect: Option<Collect>,
+}
+
+/// The one thing to collect next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Collect {
+    /// What it would show, as a clause.
+    pub why: String,
+    /// What to type or to put into the program; may be several lines.
+    pub command: String,
 }
 
 /// Settings of a device's allocator.

@@ -9,6 +9,7 @@ mod categories;
 mod causes;
 mod device;
 pub mod diff;
+mod evidence;
 mod explain;
 pub mod explanation;
 mod groups;
@@ -28,7 +29,8 @@ mod what_if;
 mod words;
 
 pub use diff::diff;
-pub use explain::{ExplainOptions, InputMeta, LimitChoice, explain, impossible_sizes};
+pub use evidence::TextInput;
+pub use explain::{ExplainOptions, InputMeta, LimitChoice, explain, explain_together, impossible_sizes};
 pub use groups::{GroupName, Place};
 pub use summary::{Moment, summary};
 pub use tuning::tune;

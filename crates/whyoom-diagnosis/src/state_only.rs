@@ -68,6 +68,7 @@ fn without_replay(
         findings: vec![finding],
         ruled_out: Vec::new(),
         remedies: Vec::new(),
+        collect: None,
     }
 }
 

@@ -188,6 +188,9 @@ fn explain_has_every_key_of_the_contract() {
     objects[0].readings.push(whyoom_diagnosis::explanation::Reading {
         input: 0,
         kind: "oom_message",
+        line: 1,
+        rank: None,
+        occurrences: 1,
         facts: serde_json::json!({"backend": "cuda"}),
     });
     objects[0].devices[0].categories.end =

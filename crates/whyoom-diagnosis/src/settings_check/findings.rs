@@ -12,7 +12,8 @@ use whyoom_allocator::{Release, Settings};
 /// Something to know about a string.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SettingsFinding {
-    /// The kind, for programs: `refused`, `not_read`, a kind of warning, `incompatible`, `no_effect`, or a note on the form.
+    /// The kind, for programs: `refused`, `not_read`, a kind of warning, `incompatible`, `no_effect`,
+    /// `sharing` (memory that other processes cannot be given), or a note on the form.
     pub code: String,
     /// What happens.
     pub message: String,
@@ -176,13 +177,13 @@ impl List<'_> {
                            expandable segments are on";
             let fix = "turn it off in the process that shares: \
                        torch.cuda.memory._set_allocator_settings(\"expandable_segments:False\")";
-            self.push("incompatible", message, Some(fix.to_owned()), &old);
+            self.push("sharing", message, Some(fix.to_owned()), &old);
         }
         let message = "libraries that export or register GPU memory with older driver calls fail on expandable segments: \
                        custom all-reduce kernels of inference servers (`invalid argument`), RDMA";
         let fix =
             "leave `expandable_segments` out there, or switch that kernel off (vLLM: --disable-custom-all-reduce)";
-        self.note("incompatible", message, Some(fix));
+        self.note("sharing", message, Some(fix));
         let message = "Windows, and some WSL and Jetson systems, have no expandable segments: the key is accepted with the \
                        warning `expandable_segments not supported on this platform`, and changes nothing";
         self.note("platform", message, None);

@@ -7,7 +7,7 @@ mod findings;
 mod meaning;
 mod mend;
 mod pasted;
-mod releases;
+pub(crate) mod releases;
 mod version;
 
 use serde::Serialize;

@@ -3,7 +3,7 @@
 use whyoom_allocator::Release;
 
 /// Every release line that is modelled, the oldest first.
-pub(super) fn modelled() -> Vec<Release> {
+pub(crate) fn modelled() -> Vec<Release> {
     let newest = Release::NEWEST;
     std::iter::once(Release::OLDEST).chain((0..=newest.minor).map(|minor| Release::new(newest.major, minor))).collect()
 }

@@ -118,6 +118,7 @@ pub fn device(finding: Finding) -> DeviceReport {
         categories: CategoriesReport::default(),
         findings: vec![finding],
         ruled_out: Vec::new(),
+        collect: None,
         remedies: Vec::new(),
     }
 }

@@ -33,6 +33,14 @@ impl Pasted {
     pub fn value(text: impl Into<String>) -> Self {
         Self { value: text.into(), variable: None, form: Form::Value, line: 1, newline_follows: false, cut_off: None }
     }
+
+    /// The value on the one line of `text` that says something, where no variable is named: an editor or `echo` ended
+    /// it, comments stand beside it. `None` if several lines do.
+    pub fn alone(text: &str) -> Option<Self> {
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
+        let line = lines.next().unwrap_or_default();
+        lines.next().is_none().then(|| Self { newline_follows: text.contains('\n'), ..Self::value(line) })
+    }
 }
 
 /// Every assignment of settings in `text`, in order. Comments count only where nothing else does.

@@ -2,6 +2,7 @@
 
 mod choice;
 mod details;
+mod evidence;
 mod next;
 mod reading;
 mod remedies;
@@ -59,6 +60,9 @@ fn lay_out(explanation: &Explanation, options: TextOptions, tightness: usize) ->
 }
 
 fn write_device(doc: &mut Doc, view: &View<'_>) {
+    if evidence::is_text_only(view) {
+        return evidence::write(doc, view);
+    }
     verdict::header(doc, view);
     verdict::verdict(doc, view);
     remedies::remedies(doc, view);

@@ -1,0 +1,235 @@
+//! Figures that a program printed as it went: what grows, what stays, what jumps.
+
+mod growth;
+mod one;
+mod versions;
+
+use whyoom_text::Fact;
+use whyoom_text::series::{Analysis, GapTrend, Relation, Shape, analyse, compare};
+use whyoom_text::steps::{Measure, StepLog, StepSeries};
+
+use super::answer::{Answer, finding};
+use super::dossier::{About, Subject};
+use super::{next, offers};
+use crate::causes::{in_bytes, in_number};
+use crate::explanation::{Cause, Confidence, Evidence};
+use crate::words;
+
+/// Free and total bytes that `mem_get_info` or the like printed beside a failure.
+pub(super) fn free_of_total(subject: &Subject<'_>) -> Option<(u64, u64)> {
+    logs(subject).find_map(|log| {
+        let free = log.series.iter().find(|s| s.measure == Measure::Free)?;
+        let total =
+            log.beside(free, Measure::Total).or_else(|| log.series.iter().find(|s| s.measure == Measure::Total))?;
+        Some((free.figures.last?.bytes, total.figures.last?.bytes))
+    })
+}
+
+fn logs<'a>(subject: &'a Subject<'_>) -> impl Iterator<Item = &'a StepLog> {
+    subject.seen.iter().filter_map(|seen| match &seen.reading.fact {
+        Fact::StepLog(log) => Some(&**log),
+        _ => None,
+    })
+}
+
+pub(super) fn judge(subject: &Subject<'_>, about: &About<'_>) -> Answer {
+    let mut answer = Answer::default();
+    for log in logs(subject) {
+        answer.take(of_log(log, about));
+    }
+    answer
+}
+
+/// A quantity over the lines of a log, the one that says most of its group.
+struct Drawn<'a> {
+    series: &'a StepSeries,
+    analysis: Analysis,
+    /// Against what is reserved on the same lines.
+    gap: Option<Relation>,
+}
+
+/// What is live says most, a peak or a capacity least.
+fn weight(measure: Measure) -> Option<u8> {
+    Some(match measure {
+        Measure::Allocated => 0,
+        Measure::Active => 1,
+        Measure::Used => 2,
+        Measure::Memory => 3,
+        Measure::Reserved => 4,
+        Measure::MaxAllocated | Measure::MaxActive => 5,
+        Measure::MaxUsed | Measure::MaxMemory | Measure::MaxReserved => 6,
+        Measure::ReservedUnused | Measure::Free | Measure::Total => return None,
+    })
+}
+
+fn of_log(log: &StepLog, about: &About<'_>) -> Answer {
+    if let Some(answer) = versions::judge(log).or_else(|| one::disagreement(log)) {
+        return answer;
+    }
+    let mut drawn: Vec<Drawn<'_>> = Vec::new();
+    for series in &log.series {
+        let Some(own) = weight(series.measure) else { continue };
+        let is_best = log
+            .series
+            .iter()
+            .all(|other| weight(other.measure).is_none_or(|w| w >= own) || log.beside(series, other.measure).is_none());
+        if is_best && !series.figures.is_empty() {
+            let gap = log
+                .beside(series, Measure::Reserved)
+                .filter(|_| series.measure != Measure::Reserved)
+                .and_then(|reserved| compare(&series.figures, &reserved.figures));
+            drawn.push(Drawn { series, analysis: analyse(&series.figures), gap });
+        }
+    }
+    let mut answer = Answer { steps: 0, ..Answer::default() };
+    if drawn.iter().all(|d| matches!(d.analysis.shape, Shape::TooFew)) {
+        return one::judge(log);
+    }
+    // The group that grows most speaks first.
+    drawn.sort_by(|a, b| pace(b).total_cmp(&pace(a)));
+    for one in drawn.iter().filter(|d| !matches!(d.analysis.shape, Shape::TooFew)).take(8) {
+        answer.take(of_series(one, &drawn, log, about));
+    }
+    let comments = log.comments.iter().chain(&log.assumptions).take(4);
+    if let Some(first) = answer.findings.first_mut() {
+        first.evidence.extend(comments.map(|said| in_number(said.clone(), 1, "count", &[])));
+    }
+    answer
+}
+
+fn is_peak(measure: Measure) -> bool {
+    matches!(
+        measure,
+        Measure::MaxAllocated | Measure::MaxActive | Measure::MaxReserved | Measure::MaxUsed | Measure::MaxMemory
+    )
+}
+
+fn pace(drawn: &Drawn<'_>) -> f64 {
+    let analysis = &drawn.analysis;
+    match analysis.shape {
+        Shape::Growth { .. } | Shape::Staircase { .. } | Shape::SawTooth { .. } => {
+            analysis.per_step.or(analysis.per_sample).unwrap_or(0.0)
+        }
+        _ => 0.0,
+    }
+}
+
+/// Bytes with the digits of the log where its unit may mean either.
+fn amount(series: &StepSeries, bytes: f64) -> String {
+    if series.unit.or_bytes.is_none() {
+        return words::bytes(bytes.max(0.0).round() as u64);
+    }
+    let value = bytes / series.unit.bytes as f64;
+    // A small part of a gigabyte reads better as megabytes, which are a thousand to one in such a log.
+    let smaller = match series.unit.name {
+        "GB" if value.abs() < 0.1 => Some("MB"),
+        "MB" if value.abs() < 0.1 => Some("KB"),
+        _ => None,
+    };
+    let (value, unit) = smaller.map_or((value, series.unit.name), |unit| (value * 1000.0, unit));
+    let text = match value.abs() {
+        v if v >= 100.0 => words::count(v.round() as u64),
+        v if v >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.2}"),
+    };
+    format!("{text} {unit}")
+}
+
+fn name(series: &StepSeries) -> String {
+    let what = match series.measure {
+        Measure::Allocated => "Live memory",
+        Measure::Active => "Active memory",
+        Measure::Reserved => "Reserved memory",
+        Measure::MaxAllocated | Measure::MaxActive => "The peak of live memory",
+        Measure::MaxReserved => "The peak of reserved memory",
+        _ => "Memory",
+    };
+    let words = [series.variant.as_deref(), series.label.as_deref()];
+    let label: Vec<&str> = words.into_iter().flatten().collect();
+    let rank = series.rank.map_or(String::new(), |r| format!(" of rank {r}"));
+    if label.is_empty() { format!("{what}{rank}") } else { format!("{what}{rank} ({})", label.join(", ")) }
+}
+
+/// `step`, `second` or `sample`, and the pace.
+fn per(drawn: &Drawn<'_>) -> (String, &'static str) {
+    let analysis = &drawn.analysis;
+    let (pace, unit) = match (analysis.per_step, analysis.per_second) {
+        (Some(pace), _) => (pace, "step"),
+        (None, Some(pace)) => (pace, "second"),
+        (None, None) => (analysis.per_sample.unwrap_or(0.0), "line"),
+    };
+    (format!("{} a {unit}", amount(drawn.series, pace)), unit)
+}
+
+fn of_series(drawn: &Drawn<'_>, all: &[Drawn<'_>], log: &StepLog, about: &About<'_>) -> Answer {
+    let series = drawn.series;
+    let (first, last) = match (series.figures.first, series.figures.last) {
+        (Some(first), Some(last)) => (first.bytes, last.bytes),
+        _ => return Answer::default(),
+    };
+    let evidence = vec![
+        in_bytes(
+            format!("{} at the first line, {} at the last", amount(series, first as f64), amount(series, last as f64)),
+            last,
+            &[],
+        ),
+        in_number(format!("{} figures", words::count(series.figures.count)), series.figures.count, "count", &[]),
+    ];
+    match drawn.analysis.shape {
+        // A maximum never falls: two of them that differ by little show nothing.
+        Shape::Growth { .. } | Shape::Staircase { .. } if is_peak(series.measure) && last < first + first / 20 => {
+            Answer::default()
+        }
+        Shape::Growth { .. } | Shape::Staircase { .. } => growth::grows(drawn, all, log, about, evidence),
+        Shape::SawTooth { fall, drift, resets, .. } => saw_tooth(drawn, fall, drift, resets, evidence),
+        Shape::Jump { by, before, after, .. } if by > 0 => {
+            let summary = format!(
+                "{} is level at {} and then jumps to {}, {} in one step: this step is another one (a longer batch, an evaluation), \
+                 and nothing grows before it.",
+                name(series),
+                amount(series, before as f64),
+                amount(series, after as f64),
+                amount(series, by as f64)
+            );
+            let spike = finding(Cause::Spike, Confidence::Strong, summary, by.unsigned_abs(), evidence);
+            Answer::of(spike)
+                .not(Cause::Leak, "a jump, not a slope")
+                .offer([offers::bound_inputs()])
+                .ask(next::record())
+        }
+        _ => {
+            let gap = drawn.gap.as_ref().filter(|gap| gap.trend == GapTrend::Grows);
+            if let Some(gap) = gap {
+                return growth::cache_grows(drawn, gap, evidence);
+            }
+            let summary = format!("{} does not grow: {} at the last line.", name(series), amount(series, last as f64));
+            Answer::of(finding(Cause::Healthy, Confidence::Weak, summary, 0, evidence))
+                .not(Cause::Leak, "no growth over the lines of the log")
+                .ask(next::record())
+        }
+    }
+}
+
+fn saw_tooth(drawn: &Drawn<'_>, fall: u64, drift: Option<i64>, resets: u64, mut evidence: Vec<Evidence>) -> Answer {
+    let series = drawn.series;
+    let pace = per(drawn).0;
+    evidence.push(in_number(format!("falls {resets} times, by {}", amount(series, fall as f64)), resets, "count", &[]));
+    if let Some(drift) = drift.filter(|d| *d > 0 && d.unsigned_abs() > fall / 50) {
+        let summary = format!(
+            "{} rises by {pace} and falls again, but {} more stays each time: beside what is collected and let go, something is \
+             kept for good.",
+            name(series),
+            amount(series, drift as f64)
+        );
+        let leak = finding(Cause::Leak, Confidence::Weak, summary, drift.unsigned_abs() * resets, evidence);
+        return Answer::of(leak).offer(offers::no_graph_kept()).ask(next::record());
+    }
+    let summary = format!(
+        "{} rises by {pace} and is let go again ({} at a time): something is collected over an epoch and freed at its end. The \
+         peak is that of a whole epoch; it is no permanent leak.",
+        name(series),
+        amount(series, fall as f64)
+    );
+    let spike = finding(Cause::Spike, Confidence::Weak, summary, fall, evidence);
+    Answer::of(spike).not(Cause::Leak, "what rises is let go again").offer([offers::collect_less()]).ask(next::record())
+}
