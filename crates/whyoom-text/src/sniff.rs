@@ -49,13 +49,22 @@ pub fn sniff(start: &[u8]) -> bool {
     sniff_likelihood(start) >= 0.5
 }
 
-/// Protocols 0 and 1 are printable: `(dp0`, `(lp0`, `}q\0`, `]q\0`.
+/// Protocols 0 and 1 are printable: `(dp0`, `(lp0`, `}q\0`, `]q\0`, `cos`.
 fn is_old_pickle(start: &[u8]) -> bool {
     let is_numbered =
         |rest: &[u8]| rest.first().is_some_and(u8::is_ascii_digit) && rest.iter().take(8).any(|b| *b == b'\n');
     match start {
         [b'(', b'd' | b'l', b'p', rest @ ..] => is_numbered(rest),
         [b'}' | b']', b'q' | b'r', ..] => true,
+        // The name of something to call, on two lines, and its arguments.
+        [b'c', rest @ ..] => {
+            let mut lines = rest.split(|b| *b == b'\n');
+            let mut is_name = || {
+                let is_part = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.');
+                lines.next().is_some_and(|line| !line.is_empty() && line.len() < 200 && line.iter().all(is_part))
+            };
+            is_name() && is_name() && lines.next().is_some_and(|line| line.starts_with(b"("))
+        }
         _ => false,
     }
 }
@@ -90,6 +99,7 @@ mod tests {
             &b""[..],
             b"\x80\x04\x95\x10",
             b"(dp0\nVsegments\np1\n",
+            b"cos\nsystem\n(S'true'\ntR.",
             b"PK\x03\x04",
             b"{\"segments\": [], \"device_traces\": []}",
             &noise,

@@ -30,6 +30,8 @@ Examples:
   whyoom summary --at peak --explain oom.pickle
   whyoom settings --torch 2.9 -- max_split_size_mb:20
   ssh host cat oom.pickle.xz | whyoom -
+  whyoom oom.txt smi.csv             a message and a monitor, no snapshot
+  python train.py 2>&1 | whyoom explain --tee -
 
 A snapshot comes from torch.cuda.memory._dump_snapshot(\"oom.pickle\"), after
 torch.cuda.memory._record_memory_history() before the model was built.
@@ -93,6 +95,9 @@ pub(crate) struct ExplainArgs {
     /// Look for source files here too, to show the lines named (may be given again); with --json, put them in
     #[arg(long, value_name = "DIR")]
     pub(crate) source: Vec<PathBuf>,
+    /// Pass standard input on as it comes, and explain at its end
+    #[arg(long)]
+    pub(crate) tee: bool,
 }
 
 /// Arguments of `replay`.
@@ -167,7 +172,7 @@ impl DiffArgs {
 /// What to read, and how to take it.
 #[derive(Debug, Args)]
 pub(crate) struct InputArgs {
-    /// Snapshots, plain or gzip, zstd, xz; - is standard input
+    /// Snapshots, plain or gzip, zstd, xz; - is standard input. `explain` takes messages, tables, logs and settings too
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Only this device (may be given again, or as 0,1)

@@ -19,6 +19,7 @@ mod cli;
 mod exit;
 mod pipeline;
 mod progress;
+mod reading;
 mod size;
 mod source;
 mod streams;

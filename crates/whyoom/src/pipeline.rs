@@ -1,14 +1,14 @@
 //! Load, explain, present: the steps every verb shares.
 
 use std::{
-    io::{Read, Write},
+    io::Write,
     path::{Path, PathBuf},
 };
 
 use rayon::prelude::*;
 use whyoom_allocator::Release;
 use whyoom_diagnosis::{
-    ExplainOptions, InputMeta, LimitChoice,
+    ExplainOptions, InputMeta, LimitChoice, TextInput,
     explanation::{Explanation, Input, WarningLine},
 };
 use whyoom_report::{Layout, Numbers, TextOptions, write_json};
@@ -18,6 +18,7 @@ use crate::{
     Exit, Streams,
     cli::{ColorWhen, InputArgs, LimitArg, OutputArgs, TorchArg},
     progress::Progress,
+    reading::{self, Content},
 };
 
 /// One file read, and what is known of it besides its content.
@@ -26,6 +27,8 @@ pub(crate) type Loaded = (InputMeta, Snapshot);
 /// What could be read of the files named, in the order given.
 pub(crate) struct Loading {
     pub(crate) inputs: Vec<Loaded>,
+    /// Messages, tables, logs and settings, where the verb takes them.
+    pub(crate) texts: Vec<TextInput>,
     /// Files that could not be read: already complained of, and counted here for the result.
     pub(crate) failed: Vec<WarningLine>,
     /// The same files, as inputs of the result.
@@ -42,12 +45,28 @@ impl Loading {
 /// Code of the warning for a file that could not be read.
 const UNREADABLE: &str = "unreadable_input";
 
+/// What a verb takes besides snapshots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Texts {
+    /// No texts.
+    Refused,
+    /// Texts too.
+    Taken,
+    /// Texts too; standard input is one, and is passed on as it comes.
+    PassedOn,
+}
+
 /// Reads every file, in parallel. One that cannot be read is complained of and does not lose the others.
 ///
 /// # Errors
 ///
 /// The exit status, if there is nothing to go on with.
 pub(crate) fn load(args: &InputArgs, streams: &mut Streams<'_>) -> Result<Loading, Exit> {
+    load_with(args, Texts::Refused, streams)
+}
+
+/// As [`load`], with texts.
+pub(crate) fn load_with(args: &InputArgs, texts: Texts, streams: &mut Streams<'_>) -> Result<Loading, Exit> {
     let is_stdin = |p: &PathBuf| p.as_os_str() == "-";
     if args.files.iter().filter(|p| is_stdin(p)).count() > 1 {
         streams.complain("standard input can be read once only", &["Name - once, or give files."], None);
@@ -59,16 +78,19 @@ pub(crate) fn load(args: &InputArgs, streams: &mut Streams<'_>) -> Result<Loadin
         many => format!("reading {} files", many.len()),
     });
     let options = ReadOptions::default();
-    let piped = args.files.iter().any(is_stdin).then(|| read_stdin(&mut streams.stdin, &options));
+    // What passes through owns the screen.
+    let progress = (texts != Texts::PassedOn).then_some(progress);
+    let piped = args.files.iter().any(is_stdin).then(|| read_stdin(texts, streams, &options));
     let mut piped = piped.into_iter();
-    let read: Vec<Option<Result<Loaded, ReadError>>> =
-        args.files.par_iter().map(|p| (!is_stdin(p)).then(|| read_file(p, &options))).collect();
+    let read: Vec<Option<Result<Content, ReadError>>> =
+        args.files.par_iter().map(|p| (!is_stdin(p)).then(|| read_file(p, texts, &options))).collect();
     drop(progress);
 
-    let mut loading = Loading { inputs: Vec::new(), failed: Vec::new(), unreadable: Vec::new() };
+    let mut loading = Loading { inputs: Vec::new(), texts: Vec::new(), failed: Vec::new(), unreadable: Vec::new() };
     for (path, result) in args.files.iter().zip(read) {
         match result.or_else(|| piped.next()) {
-            Some(Ok(loaded)) => loading.inputs.push(loaded),
+            Some(Ok(Content::Snapshot(loaded))) => loading.inputs.push(*loaded),
+            Some(Ok(Content::Text(text))) => loading.texts.push(text),
             Some(Err(error)) => {
                 complain_of(path, &error, streams);
                 loading.unreadable.push(Input {
@@ -87,22 +109,40 @@ pub(crate) fn load(args: &InputArgs, streams: &mut Streams<'_>) -> Result<Loadin
             None => {}
         }
     }
-    if loading.inputs.is_empty() { Err(Exit::Unreadable) } else { check_devices(args, loading, streams) }
+    if loading.inputs.is_empty() && loading.texts.is_empty() {
+        Err(Exit::Unreadable)
+    } else {
+        check_devices(args, loading, streams)
+    }
 }
 
-fn read_file(path: &Path, options: &ReadOptions) -> Result<Loaded, ReadError> {
+fn read_file(path: &Path, texts: Texts, options: &ReadOptions) -> Result<Content, ReadError> {
+    if texts != Texts::Refused {
+        return reading::file(path, options);
+    }
     let snapshot = read_path(path, options)?;
     let size_bytes = std::fs::metadata(path).map_or(snapshot.input_bytes, |m| m.len());
-    Ok((InputMeta { path: path.to_string_lossy().into_owned(), size_bytes }, snapshot))
+    Ok(Content::Snapshot(Box::new((InputMeta { path: path.to_string_lossy().into_owned(), size_bytes }, snapshot))))
 }
 
-fn read_stdin(stdin: &mut dyn Read, options: &ReadOptions) -> Result<Loaded, ReadError> {
-    let snapshot = read_reader(stdin, options)?;
-    Ok((InputMeta { path: "-".into(), size_bytes: snapshot.input_bytes }, snapshot))
+fn read_stdin(texts: Texts, streams: &mut Streams<'_>, options: &ReadOptions) -> Result<Content, ReadError> {
+    match texts {
+        Texts::Taken => reading::piped(&mut streams.stdin, "-", options),
+        Texts::PassedOn => reading::passed_on(&mut streams.stdin, &mut *streams.stdout).map(Content::Text),
+        Texts::Refused => {
+            let snapshot = read_reader(&mut streams.stdin, options)?;
+            let meta = InputMeta { path: "-".into(), size_bytes: snapshot.input_bytes };
+            Ok(Content::Snapshot(Box::new((meta, snapshot))))
+        }
+    }
 }
 
 /// A device that no input has is a slip, and its absence must not read as health.
 fn check_devices(args: &InputArgs, loading: Loading, streams: &mut Streams<'_>) -> Result<Loading, Exit> {
+    // What a text says of devices is known once it is judged.
+    if !loading.texts.is_empty() {
+        return Ok(loading);
+    }
     let mut present: Vec<u32> =
         loading.inputs.iter().flat_map(|(_, snapshot)| &snapshot.devices).map(|d| d.index).collect();
     present.sort_unstable();
@@ -230,7 +270,7 @@ pub(crate) fn torch_warning(args: &InputArgs) -> Option<WarningLine> {
 
 /// The diagnosis of everything loaded.
 pub(crate) fn explain(loading: &Loading, args: &InputArgs) -> Explanation {
-    let mut explanation = whyoom_diagnosis::explain(&loading.inputs, &options(args));
+    let mut explanation = whyoom_diagnosis::explain_together(&loading.inputs, &loading.texts, &options(args));
     // After the others, whose indices the devices name.
     explanation.inputs.extend(loading.unreadable.iter().cloned());
     explanation

@@ -17,7 +17,8 @@ const MOST_CHARS: usize = 200;
 pub(crate) fn fill(explanation: &mut Explanation, roots: &[PathBuf]) {
     let findings = explanation.devices.iter_mut().flat_map(|d| &mut d.findings);
     for culprit in findings.flat_map(|f| &mut f.culprits) {
-        culprit.source = line_of(culprit, roots);
+        // The traceback that was pasted may have the line itself.
+        culprit.source = line_of(culprit, roots).or_else(|| culprit.source.take());
     }
 }
 

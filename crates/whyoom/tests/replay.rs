@@ -77,7 +77,7 @@ fn without_steps_there_is_no_call_to_inject_and_it_is_said() {
 fn one_unreadable_file_does_not_lose_the_others() {
     let scratch = Scratch::new("replay-some");
     let good = scratch.file("good.pickle", &snapshot(true));
-    let bad = scratch.file("bad.pickle", b"not a snapshot");
+    let bad = scratch.file("bad.pickle", b"PK\x03\x04not a snapshot");
     for verb in ["explain", "replay"] {
         let ran = run([verb.into(), bad.clone().into_os_string(), good.clone().into_os_string()]);
         assert_eq!(ran.exit, Exit::Unreadable);

@@ -1,6 +1,6 @@
 //! The sessions in `README.md`: each block that begins with `$ whyoom …` is followed by what the command prints.
 //!
-//! The words around them are written by hand; files are those of `fixtures/recordings`.
+//! The words around them are written by hand; files are those of `fixtures/recordings` and `fixtures/evidence`.
 
 use std::fs;
 use std::path::Path;
@@ -40,10 +40,10 @@ pub(crate) fn add(root: &Path, files: &mut Files) -> Result<()> {
 
 /// What `whyoom` prints for `command`, whose words are parted by blanks.
 pub(crate) fn session(root: &Path, command: &str) -> Result<String> {
-    let recordings = root.join("fixtures/recordings");
+    let places = ["fixtures/recordings", "fixtures/evidence"].map(|place| root.join(place));
     let words = command.split_whitespace().map(|word| {
-        let file = recordings.join(word);
-        if file.is_file() { file.into_os_string() } else { word.into() }
+        let file = places.iter().map(|place| place.join(word)).find(|file| file.is_file());
+        file.map_or_else(|| word.into(), std::path::PathBuf::into_os_string)
     });
     let arguments = std::iter::once("whyoom".into()).chain(words);
     let (mut out, mut err) = (Vec::new(), Vec::new());

@@ -6,13 +6,14 @@ use whyoom_report::write_explanation;
 use crate::{
     Exit, Streams,
     cli::{ExplainArgs, FailOn},
-    pipeline::{self, Presentation},
+    pipeline::{self, Presentation, Texts},
     progress::Progress,
     source,
 };
 
 pub(crate) fn run(args: &ExplainArgs, streams: &mut Streams<'_>) -> Exit {
-    let loading = match pipeline::load(&args.input, streams) {
+    let texts = if args.tee { Texts::PassedOn } else { Texts::Taken };
+    let loading = match pipeline::load_with(&args.input, texts, streams) {
         Ok(loading) => loading,
         Err(exit) => return exit,
     };

@@ -60,16 +60,12 @@ fn strings(args: &SettingsArgs, streams: &mut Streams<'_>) -> Result<Vec<Pasted>
     if !found.is_empty() {
         return Ok(found);
     }
-    // Without an assignment it is the value, on the one line that says something; an editor or `echo` ended it.
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty() && !line.trim_start().starts_with('#'));
-    let line = lines.next();
-    if lines.next().is_some() {
+    let Some(alone) = Pasted::alone(&text) else {
         let what = format!("nothing in the text sets {}", VARIABLES.join(", "));
         streams.complain(&what, &["Name the value alone, or give --raw for a value of several lines."], None);
         return Err(Exit::Usage);
-    }
-    let value = Pasted::value(line.unwrap_or_default());
-    Ok(vec![Pasted { newline_follows: text.contains('\n'), ..value }])
+    };
+    Ok(vec![alone])
 }
 
 /// What an argument says: a line that sets a variable, or the value itself.

@@ -1,0 +1,192 @@
+//! Telling snapshots from texts by their content, and reading either.
+
+use std::{
+    fs::File,
+    io::{self, Read, Write},
+    path::Path,
+};
+
+use whyoom_diagnosis::{InputMeta, TextInput};
+use whyoom_snapshot::{ReadError, ReadOptions, decompressed, read_path, read_reader};
+use whyoom_text::{Encoding, Fact, Limits, Place, Reading, Text, profilers::read_kineto, sniff};
+
+use crate::pipeline::Loaded;
+
+/// So much is looked at to tell what an input is, in bytes.
+const HEAD: usize = 1 << 16;
+/// Texts up to this size are kept whole, in bytes.
+const SHORT: usize = 1 << 16;
+
+/// What was read.
+pub(crate) enum Content {
+    Snapshot(Box<Loaded>),
+    Text(TextInput),
+}
+
+/// Reads a file, whatever it is.
+pub(crate) fn file(path: &Path, options: &ReadOptions) -> Result<Content, ReadError> {
+    let failed = |source| ReadError::Open { path: path.to_owned(), source };
+    let file = File::open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    let name = path.to_string_lossy().into_owned();
+    if !metadata.is_file() {
+        if metadata.is_dir() {
+            return snapshot(path, options);
+        }
+        return piped(file, &name, options);
+    }
+    let Ok(mut stream) = decompressed(file) else { return snapshot(path, options) };
+    let Ok(head) = head(&mut stream) else { return snapshot(path, options) };
+    if !is_text(&head) {
+        return snapshot(path, options);
+    }
+    let size_bytes = metadata.len();
+    let whole = head.as_slice().chain(stream);
+    let text = text(whole, &head, InputMeta { path: name, size_bytes })?;
+    // JSON that holds no fact is no text that anybody meant: the reader of snapshots says what it lacks.
+    if looks_like_json(&head) && text.text.readings.is_empty() {
+        return snapshot(path, options);
+    }
+    Ok(Content::Text(text))
+}
+
+/// Reads a pipe, whatever comes through it.
+pub(crate) fn piped(stdin: impl Read + Send, name: &str, options: &ReadOptions) -> Result<Content, ReadError> {
+    let mut stdin = stdin;
+    let head = head(&mut stdin)?;
+    let whole = head.as_slice().chain(stdin);
+    if whyoom_text::sniff_likelihood(&head) == 0.0 {
+        // Compressed text is decompressed before it is looked at again.
+        let is_compressed =
+            matches!(head.as_slice(), [0x1F, 0x8B, ..] | [0x28, 0xB5, 0x2F, 0xFD, ..] | [0xFD, b'7', b'z', ..]);
+        if is_compressed {
+            let mut stream = decompressed(whole)?;
+            let inner = self::head(&mut stream)?;
+            let whole = inner.as_slice().chain(stream);
+            return either(whole, &inner, name, options);
+        }
+        return of_snapshot(whole, name, options);
+    }
+    either(whole, &head, name, options)
+}
+
+/// Reads a log from a pipe and passes on what comes through, as it comes.
+pub(crate) fn passed_on(stdin: impl Read, to: &mut dyn Write) -> Result<TextInput, ReadError> {
+    let mut tee = Tee { from: stdin, to, last: b'\n', is_broken: false };
+    let text = text(&mut tee, b"", InputMeta { path: "-".into(), size_bytes: 0 })?;
+    // What was passed on ends where it ended; the answer stands apart from it.
+    let gap: &[u8] = if tee.last == b'\n' { b"\n" } else { b"\n\n" };
+    if !tee.is_broken {
+        _ = tee.to.write_all(gap);
+    }
+    Ok(text)
+}
+
+fn either(whole: impl Read, head: &[u8], name: &str, options: &ReadOptions) -> Result<Content, ReadError> {
+    if is_text(head) {
+        return text(whole, head, InputMeta { path: name.to_owned(), size_bytes: 0 }).map(Content::Text);
+    }
+    of_snapshot(whole, name, options)
+}
+
+fn snapshot(path: &Path, options: &ReadOptions) -> Result<Content, ReadError> {
+    let snapshot = read_path(path, options)?;
+    let size_bytes = std::fs::metadata(path).map_or(snapshot.input_bytes, |m| m.len());
+    Ok(Content::Snapshot(Box::new((InputMeta { path: path.to_string_lossy().into_owned(), size_bytes }, snapshot))))
+}
+
+fn of_snapshot(whole: impl Read, name: &str, options: &ReadOptions) -> Result<Content, ReadError> {
+    let snapshot = read_reader(whole, options)?;
+    Ok(Content::Snapshot(Box::new((InputMeta { path: name.to_owned(), size_bytes: snapshot.input_bytes }, snapshot))))
+}
+
+/// The first bytes; fewer only at the end.
+fn head(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut head = Vec::new();
+    stream.take(HEAD as u64).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// Whether the bytes begin a text that facts can be in. Pages may hold a snapshot, and a Git LFS pointer stands for one.
+fn is_text(head: &[u8]) -> bool {
+    let start = head.trim_ascii_start();
+    let begins = |mark: &[u8]| start.get(..mark.len()).is_some_and(|s| s.eq_ignore_ascii_case(mark));
+    !head.is_empty()
+        && ![&b"<!doctype"[..], b"<html", b"version https://git-lfs"].iter().any(|mark| begins(mark))
+        && sniff(head)
+}
+
+fn looks_like_json(head: &[u8]) -> bool {
+    matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+/// Whether the bytes begin a profiler's trace.
+fn is_trace(head: &[u8]) -> bool {
+    let has = |word: &[u8]| head.windows(word.len()).any(|w| w == word);
+    looks_like_json(head)
+        && (has(b"\"traceEvents\"") || (has(b"\"ph\"") && has(b"\"ts\"")) || has(b"\"deviceProperties\""))
+}
+
+fn text(reader: impl Read, head: &[u8], meta: InputMeta) -> Result<TextInput, ReadError> {
+    let mut counted = Short { from: reader, kept: Some(Vec::new()), bytes: 0 };
+    let text = if is_trace(head) { trace(&mut counted)? } else { whyoom_text::read(&mut counted, &Limits::default())? };
+    let size_bytes = if meta.size_bytes == 0 { counted.bytes } else { meta.size_bytes };
+    let short = counted.kept.map(|bytes| String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').to_owned());
+    Ok(TextInput { meta: InputMeta { size_bytes, ..meta }, text, short })
+}
+
+fn trace(reader: impl Read) -> Result<Text, ReadError> {
+    let found = read_kineto(reader).map_err(|e| io::Error::new(io::ErrorKind::InvalidData, e))?;
+    let is_empty = found.devices.is_empty();
+    let place = Place { line: 1, offset: 0 };
+    let reading = Reading { place, rank: None, occurrences: 1, fact: Fact::ProfilerTrace(Box::new(found)) };
+    Ok(Text {
+        readings: if is_empty { Vec::new() } else { vec![reading] },
+        encoding: Encoding::Utf8,
+        bytes: 0,
+        lines: 0,
+        cut_lines: 0,
+        dropped_readings: 0,
+    })
+}
+
+/// Keeps what comes through as long as it is short.
+struct Short<R> {
+    from: R,
+    kept: Option<Vec<u8>>,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Short<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.bytes += read as u64;
+        if let Some(kept) = &mut self.kept {
+            kept.extend_from_slice(&buffer[..read]);
+        }
+        if self.bytes > SHORT as u64 {
+            self.kept = None;
+        }
+        Ok(read)
+    }
+}
+
+/// Passes on what is read. Where nobody listens any more, reading goes on.
+struct Tee<'a, R> {
+    from: R,
+    to: &'a mut dyn Write,
+    /// The last byte that went through.
+    last: u8,
+    is_broken: bool,
+}
+
+impl<R: Read> Read for Tee<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.last = buffer[..read].last().copied().unwrap_or(self.last);
+        if !self.is_broken {
+            self.is_broken = self.to.write_all(&buffer[..read]).and_then(|()| self.to.flush()).is_err();
+        }
+        Ok(read)
+    }
+}
