@@ -33,6 +33,7 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
             [CompletionResult]::new('--bytes', '--bytes', [CompletionResultType]::ParameterName, 'Show exact bytes')
             [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Keep to ASCII characters')
+            [CompletionResult]::new('--tee', '--tee', [CompletionResultType]::ParameterName, 'Pass standard input on as it comes, and explain at its end')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('-V', '-V ', [CompletionResultType]::ParameterName, 'Print version')
@@ -59,6 +60,7 @@ Register-ArgumentCompleter -Native -CommandName 'whyoom' -ScriptBlock {
             [CompletionResult]::new('--verbose', '--verbose', [CompletionResultType]::ParameterName, 'Show everything, not only what matters most')
             [CompletionResult]::new('--bytes', '--bytes', [CompletionResultType]::ParameterName, 'Show exact bytes')
             [CompletionResult]::new('--ascii', '--ascii', [CompletionResultType]::ParameterName, 'Keep to ASCII characters')
+            [CompletionResult]::new('--tee', '--tee', [CompletionResultType]::ParameterName, 'Pass standard input on as it comes, and explain at its end')
             [CompletionResult]::new('-h', '-h', [CompletionResultType]::ParameterName, 'Print help')
             [CompletionResult]::new('--help', '--help', [CompletionResultType]::ParameterName, 'Print help')
             break

@@ -65,7 +65,7 @@ _whyoom() {
 
     case "${cmd}" in
         whyoom)
-            opts="-v -h -V --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --help --version explain replay tune diff settings summary help"
+            opts="-v -h -V --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --source --tee --help --version explain replay tune diff settings summary help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 1 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -96,6 +96,10 @@ _whyoom() {
                     return 0
                     ;;
                 --fail-on)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --source)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;
@@ -137,7 +141,7 @@ _whyoom() {
             return 0
             ;;
         whyoom__subcmd__explain)
-            opts="-v -h --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --help"
+            opts="-v -h --device --limit --card --torch --json --verbose --bytes --ascii --color --fail-on --source --tee --help"
             if [[ ${cur} == -* || ${COMP_CWORD} -eq 2 ]] ; then
                 COMPREPLY=( $(compgen -W "${opts}" -- "${cur}") )
                 return 0
@@ -168,6 +172,10 @@ _whyoom() {
                     return 0
                     ;;
                 --fail-on)
+                    COMPREPLY=($(compgen -f "${cur}"))
+                    return 0
+                    ;;
+                --source)
                     COMPREPLY=($(compgen -f "${cur}"))
                     return 0
                     ;;

@@ -1,6 +1,6 @@
 # Print an optspec for argparse to handle cmd's options that are independent of any subcommand.
 function __fish_whyoom_global_optspecs
-    string join \n device= limit= card= torch= json= v/verbose bytes ascii color= fail-on= source= h/help V/version
+    string join \n device= limit= card= torch= json= v/verbose bytes ascii color= fail-on= source= tee h/help V/version
 end
 
 function __fish_whyoom_needs_command
@@ -38,6 +38,7 @@ complete -c whyoom -n "__fish_whyoom_needs_command" -l source -d 'Look for sourc
 complete -c whyoom -n "__fish_whyoom_needs_command" -s v -l verbose -d 'Show everything, not only what matters most'
 complete -c whyoom -n "__fish_whyoom_needs_command" -l bytes -d 'Show exact bytes'
 complete -c whyoom -n "__fish_whyoom_needs_command" -l ascii -d 'Keep to ASCII characters'
+complete -c whyoom -n "__fish_whyoom_needs_command" -l tee -d 'Pass standard input on as it comes, and explain at its end'
 complete -c whyoom -n "__fish_whyoom_needs_command" -s h -l help -d 'Print help'
 complete -c whyoom -n "__fish_whyoom_needs_command" -s V -l version -d 'Print version'
 complete -c whyoom -n "__fish_whyoom_needs_command" -a "explain" -d 'Says why, who, and what would help (the default verb)'
@@ -61,6 +62,7 @@ complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l source -d 'Loo
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -s v -l verbose -d 'Show everything, not only what matters most'
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l bytes -d 'Show exact bytes'
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l ascii -d 'Keep to ASCII characters'
+complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -l tee -d 'Pass standard input on as it comes, and explain at its end'
 complete -c whyoom -n "__fish_whyoom_using_subcommand explain" -s h -l help -d 'Print help'
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l device -d 'Only this device (may be given again, or as 0,1)' -r
 complete -c whyoom -n "__fish_whyoom_using_subcommand replay" -l limit -d 'What the allocator may reserve, as 9GiB or 9663676416; `none` for no limit [default: inferred]' -r
