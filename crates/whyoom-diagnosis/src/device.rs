@@ -167,6 +167,8 @@ fn oom_report(case: &Case<'_>, failing: &Failing) -> OomReport {
         malloc: state.malloc,
         step: failing.step,
         request_bytes: state.request_bytes,
+        segment_bytes: state.segment_bytes,
+        device_free_bytes: state.device_free,
         reserved_bytes: state.reserved,
         live_bytes: state.allocated,
         largest_free_block_bytes: state.free.largest,

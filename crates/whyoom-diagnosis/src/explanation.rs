@@ -233,6 +233,10 @@ pub struct OomReport {
     pub step: Option<u64>,
     /// Rounded request.
     pub request_bytes: u64,
+    /// The segment that was wanted for it, which is what PyTorch's message says.
+    pub segment_bytes: u64,
+    /// Free on the device, as the driver said.
+    pub device_free_bytes: u64,
     /// Reserved at that moment.
     pub reserved_bytes: u64,
     /// Live (allocated) bytes at that moment.

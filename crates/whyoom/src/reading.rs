@@ -55,17 +55,14 @@ pub(crate) fn piped(stdin: impl Read + Send, name: &str, options: &ReadOptions) 
     let mut stdin = stdin;
     let head = head(&mut stdin)?;
     let whole = head.as_slice().chain(stdin);
-    if whyoom_text::sniff_likelihood(&head) == 0.0 {
-        // Compressed text is decompressed before it is looked at again.
-        let is_compressed =
-            matches!(head.as_slice(), [0x1F, 0x8B, ..] | [0x28, 0xB5, 0x2F, 0xFD, ..] | [0xFD, b'7', b'z', ..]);
-        if is_compressed {
-            let mut stream = decompressed(whole)?;
-            let inner = self::head(&mut stream)?;
-            let whole = inner.as_slice().chain(stream);
-            return either(whole, &inner, name, options);
-        }
-        return of_snapshot(whole, name, options);
+    // Compressed data is decompressed before it is looked at again.
+    let is_compressed =
+        matches!(head.as_slice(), [0x1F, 0x8B, ..] | [0x28, 0xB5, 0x2F, 0xFD, ..] | [0xFD, b'7', b'z', ..]);
+    if is_compressed {
+        let mut stream = decompressed(whole)?;
+        let inner = self::head(&mut stream)?;
+        let whole = inner.as_slice().chain(stream);
+        return either(whole, &inner, name, options);
     }
     either(whole, &head, name, options)
 }
@@ -100,11 +97,13 @@ fn of_snapshot(whole: impl Read, name: &str, options: &ReadOptions) -> Result<Co
     Ok(Content::Snapshot(Box::new((InputMeta { path: name.to_owned(), size_bytes: snapshot.input_bytes }, snapshot))))
 }
 
-/// The first bytes; fewer only at the end.
+/// The first bytes; fewer at the end, or where compressed data is damaged.
 fn head(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
-    stream.take(HEAD as u64).read_to_end(&mut head)?;
-    Ok(head)
+    match stream.take(HEAD as u64).read_to_end(&mut head) {
+        Err(error) if head.is_empty() => Err(error),
+        _ => Ok(head),
+    }
 }
 
 /// Whether the bytes begin a text that facts can be in. Pages may hold a snapshot, and a Git LFS pointer stands for one.
@@ -113,7 +112,12 @@ fn is_text(head: &[u8]) -> bool {
     let begins = |mark: &[u8]| start.get(..mark.len()).is_some_and(|s| s.eq_ignore_ascii_case(mark));
     !head.is_empty()
         && ![&b"<!doctype"[..], b"<html", b"version https://git-lfs"].iter().any(|mark| begins(mark))
-        && sniff(head)
+        && sniff(&without_nuls(head))
+}
+
+/// A log that was cut while it was written to has a run of NULs before its next line.
+fn without_nuls(head: &[u8]) -> Vec<u8> {
+    head.iter().copied().filter(|b| *b != 0).collect()
 }
 
 fn looks_like_json(head: &[u8]) -> bool {
@@ -128,11 +132,11 @@ fn is_trace(head: &[u8]) -> bool {
 }
 
 fn text(reader: impl Read, head: &[u8], meta: InputMeta) -> Result<TextInput, ReadError> {
-    let mut counted = Short { from: reader, kept: Some(Vec::new()), bytes: 0 };
+    let mut counted = Short { from: reader, kept: Some(Vec::new()), bytes: 0, damage: None };
     let text = if is_trace(head) { trace(&mut counted)? } else { whyoom_text::read(&mut counted, &Limits::default())? };
     let size_bytes = if meta.size_bytes == 0 { counted.bytes } else { meta.size_bytes };
     let short = counted.kept.map(|bytes| String::from_utf8_lossy(&bytes).trim_start_matches('\u{feff}').to_owned());
-    Ok(TextInput { meta: InputMeta { size_bytes, ..meta }, text, short })
+    Ok(TextInput { meta: InputMeta { size_bytes, ..meta }, text, short, damage: counted.damage })
 }
 
 fn trace(reader: impl Read) -> Result<Text, ReadError> {
@@ -155,11 +159,21 @@ struct Short<R> {
     from: R,
     kept: Option<Vec<u8>>,
     bytes: u64,
+    /// Why it ends early.
+    damage: Option<String>,
 }
 
 impl<R: Read> Read for Short<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.from.read(buffer)?;
+        let read = match self.from.read(buffer) {
+            Ok(read) => read,
+            // What came before it is text all the same.
+            Err(error) if self.bytes > 0 && error.kind() != io::ErrorKind::Interrupted => {
+                self.damage = Some(crate::pipeline::without_number(&error));
+                0
+            }
+            Err(error) => return Err(error),
+        };
         self.bytes += read as u64;
         if let Some(kept) = &mut self.kept {
             kept.extend_from_slice(&buffer[..read]);

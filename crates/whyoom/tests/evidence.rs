@@ -246,3 +246,46 @@ fn cut_and_joined_texts_are_answered() {
     }
     assert!(explain(&all.join("\n"))["devices"].as_array().is_some_and(|devices| !devices.is_empty()));
 }
+
+const SMALL: &str = "CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 23.70 GiB total capacity; 1.20 GiB already allocated; \
+    6.69 MiB free; 1.21 GiB reserved in total by PyTorch)";
+
+#[test]
+fn damaged_logs_are_read_as_far_as_they_go() {
+    let verdict = |bytes: &[u8]| {
+        let ran = run_with(["--json", "-"], bytes);
+        let found: Value = serde_json::from_str(&ran.out).unwrap_or_else(|e| panic!("{e}: {}", ran.err));
+        (found["devices"][0]["findings"][0]["cause"].clone(), found["warnings"].to_string())
+    };
+    // A file that was cut while a program wrote to it: NULs up to where the program was.
+    let zeros: Vec<u8> = [b"hello\n", &[0u8; 5000][..], SMALL.as_bytes()].concat();
+    assert_eq!(verdict(&zeros).0, "outside");
+    // One block as it is, and the file's end with the checksum is missing.
+    let length = SMALL.len() as u16;
+    let header = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 1];
+    let gzip: Vec<u8> = [&header[..], &length.to_le_bytes(), &(!length).to_le_bytes(), SMALL.as_bytes()].concat();
+    let (cause, warnings) = verdict(&gzip);
+    assert_eq!(cause, "outside");
+    assert!(warnings.contains("ends early"), "{warnings}");
+}
+
+#[test]
+fn what_cannot_be_done_with_texts_is_said() {
+    let scratch = Scratch::new("said");
+    let path = scratch.file("oom.txt", SMALL.as_bytes());
+    assert_eq!(run(["--device".as_ref(), "7".as_ref(), path.as_os_str()]).exit, Exit::Usage);
+    assert_eq!(run(["--tee".as_ref(), path.as_os_str()]).exit, Exit::Usage);
+    assert!(run(["--limit".as_ref(), "4GiB".as_ref(), path.as_os_str()]).out.contains("Warning:"));
+    let twice = run(["--json".as_ref(), path.as_os_str(), path.as_os_str()]);
+    assert!(!twice.out.contains("different"), "{}", twice.out);
+    // Without recordings there is nothing to replay.
+    assert_eq!(run(["replay".as_ref(), path.as_os_str()]).exit, Exit::Unreadable);
+}
+
+#[test]
+fn figures_that_no_device_has_decide_nothing() {
+    for (from, to) in [("23.70 GiB", "16777215.99 TiB"), ("23.70 GiB", "0 bytes"), ("1.20 GiB", "17179869184.00 GiB")] {
+        let found = explain(&SMALL.replace(from, to));
+        assert_eq!(found["devices"][0]["findings"][0]["cause"], "undetermined", "{to}");
+    }
+}

@@ -16,6 +16,8 @@ pub struct TextInput {
     /// The text itself where it is short (64 KiB at most): a settings string stands alone in it and has no mark of
     /// its own.
     pub short: Option<String>,
+    /// Why it ends early, in the words of its decoder.
+    pub damage: Option<String>,
 }
 
 impl TextInput {

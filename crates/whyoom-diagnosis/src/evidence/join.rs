@@ -32,6 +32,7 @@ pub(crate) fn join(recorded: &mut Vec<DeviceReport>, read: Vec<Judged>, texts: &
         let place = recorded.iter().position(of).or_else(|| is_lone.then_some(0)).filter(|_| has_recording);
         match place {
             Some(place) => {
+                said.extend(other_settings(&recorded[place], &judged));
                 let differences = disagreements(&recorded[place], &judged);
                 // What is not of the same failure is told apart.
                 if differences.is_empty() {
@@ -41,7 +42,15 @@ pub(crate) fn join(recorded: &mut Vec<DeviceReport>, read: Vec<Judged>, texts: &
                 }
                 said.extend(differences);
             }
-            None if !has_recording || judged.has_failed => apart.push(judged.report),
+            None if !has_recording || judged.has_failed => {
+                if has_recording {
+                    said.push(format!(
+                        "the text speaks of GPU {}, which no recording given is of",
+                        judged.report.device
+                    ));
+                }
+                apart.push(judged.report);
+            }
             None => {}
         }
     }
@@ -75,7 +84,36 @@ fn disagreements(recorded: &DeviceReport, judged: &Judged) -> Vec<String> {
     if !judged.has_failed || live == 0 {
         return said;
     }
+    if let (Some(low), Some(high)) = (judged.report.limit.low_bytes, judged.report.limit.high_bytes)
+        && judged.is_cap
+        && matches!(recorded.limit.source, "fraction" | "oom_event")
+        && (recorded.limit.low_bytes.is_some_and(|l| l > high) || recorded.limit.high_bytes.is_some_and(|h| h < low))
+    {
+        said.push(format!(
+            "the message says that {} are allowed, and the recording shows another limit: they are of different runs",
+            words::bytes(low)
+        ));
+    }
     match &recorded.oom {
+        Some(oom)
+            if judged.request.is_some_and(|r| differ(r, oom.segment_bytes) && differ(r, oom.request_bytes)) =>
+        {
+            said.push(format!(
+                "the message's request is {}, the recording's {}: they are not of the same failure",
+                words::bytes(judged.request.unwrap_or(0)),
+                words::bytes(oom.request_bytes)
+            ));
+        }
+        Some(oom)
+            if oom.device_free_bytes > 0
+                && judged.free.is_some_and(|free| free.abs_diff(oom.device_free_bytes) > oom.device_free_bytes / 4) =>
+        {
+            said.push(format!(
+                "the message says {} free on the card, the recording {}: they are of different cards or moments",
+                words::bytes(judged.free.unwrap_or(0)),
+                words::bytes(oom.device_free_bytes)
+            ));
+        }
         Some(oom) if differ(oom.live_bytes, live) => {
             let [message, recording] = words::bytes_apart([live, oom.live_bytes]);
             said.push(format!(
@@ -90,6 +128,14 @@ fn disagreements(recorded: &DeviceReport, judged: &Judged) -> Vec<String> {
         _ => {}
     }
     said
+}
+
+/// Settings in the text that were not those of the recording.
+fn other_settings(recorded: &DeviceReport, judged: &Judged) -> Option<String> {
+    let (ours, theirs) = (recorded.settings.string.as_deref()?, judged.report.settings.string.as_deref()?);
+    let name = |s: &str| if s.is_empty() { "PyTorch's defaults".to_owned() } else { format!("`{s}`") };
+    (ours.trim() != theirs.trim())
+        .then(|| format!("the text sets `{}`, and the recording was made under {}", theirs.trim(), name(ours)))
 }
 
 /// A recording says more than a text of the same failure, but not who else holds the card or what limits it.

@@ -50,6 +50,9 @@ pub(crate) struct Judged {
     pub(crate) has_failed: bool,
     /// The limit is a cap that a message prints, and not the card.
     pub(crate) is_cap: bool,
+    /// What the message says was asked for, and free on the card.
+    pub(crate) request: Option<u64>,
+    pub(crate) free: Option<u64>,
 }
 
 /// Judges each device that the texts speak of. `first` is the index of the first of them among all inputs.
@@ -69,7 +72,8 @@ fn of_subject(subject: &Subject<'_>, dossier: &Dossier<'_>) -> Judged {
     all.take(monitor::judge(subject, &about));
     let has_failed = message::has_failed(subject) || failure::has_failed(subject);
     let is_cap = message::has_cap(subject);
-    Judged { report: all.report(subject, has_failed), has_failed, is_cap }
+    let (request, free) = message::request_and_free(subject);
+    Judged { report: all.report(subject, has_failed), has_failed, is_cap, request, free }
 }
 
 /// The text inputs, for the list of inputs.

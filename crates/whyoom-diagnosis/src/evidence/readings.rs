@@ -49,6 +49,12 @@ fn silent(texts: &[TextInput], others: usize) -> Vec<WarningLine> {
 /// What was lost in reading.
 pub(crate) fn warnings(texts: &[TextInput], others: usize) -> Vec<WarningLine> {
     let mut list = silent(texts, others);
+    for text in texts {
+        if let Some(damage) = &text.damage {
+            let message = format!("{} ends early and was read as far as it goes: {damage}", text.meta.path);
+            list.push(WarningLine { code: "truncated".to_owned(), count: 1, message });
+        }
+    }
     let mut add = |code: &str, count: u64, message: &str| {
         if count > 0 {
             list.push(WarningLine { code: code.to_owned(), count, message: message.to_owned() });

@@ -141,6 +141,8 @@ pub fn oom() -> OomReport {
         event: 38_970,
         malloc: 19_000,
         step: Some(10),
+        segment_bytes: 1_677_721_600,
+        device_free_bytes: 0,
         request_bytes: gib(156),
         reserved_bytes: gib(808),
         live_bytes: gib(536),

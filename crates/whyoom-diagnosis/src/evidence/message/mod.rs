@@ -21,8 +21,12 @@ use crate::explanation::{BoundReport, Cause, Confidence, Finding, LimitReport, P
 use crate::words;
 use scene::Scene;
 
+/// Failures that are compared with each other.
+const FAILURES: usize = 256;
+
 /// In the order in which they are asked.
-const RULES: [fn(&Scene<'_>) -> Option<Answer>; 12] = [
+const RULES: [fn(&Scene<'_>) -> Option<Answer>; 13] = [
+    unexplained::impossible,
     limits::rejected,
     limits::block,
     limits::mps,
@@ -54,18 +58,31 @@ fn messages<'a>(subject: &'a Subject<'_>) -> impl Iterator<Item = (Seen<'a>, &'a
     })
 }
 
+/// What was asked for and what was free, by the message that is judged.
+pub(super) fn request_and_free(subject: &Subject<'_>) -> (Option<u64>, Option<u64>) {
+    let all: Vec<(Seen<'_>, &OomMessage)> = messages(subject).collect();
+    let bytes = |q: Option<whyoom_text::Quantity>| q.map(|q| q.bytes);
+    chosen(&all).map_or((None, None), |(_, m)| (bytes(m.request_bytes), bytes(m.free_bytes)))
+}
+
+/// The first message that has figures, else the first that has a request, else the first.
+fn chosen<'a>(all: &[(Seen<'a>, &'a OomMessage)]) -> Option<(Seen<'a>, &'a OomMessage)> {
+    let has_figures = |m: &OomMessage| m.request_bytes.is_some() && m.allocated_bytes.is_some();
+    let with_request = || all.iter().find(|(_, m)| m.request_bytes.is_some());
+    all.iter().find(|(_, m)| has_figures(m)).or_else(with_request).or(all.first()).copied()
+}
+
 /// Judges the first message that has figures; later ones follow from it more often than not.
 pub(super) fn judge(subject: &Subject<'_>, about: &About<'_>) -> Answer {
-    let all: Vec<(Seen<'_>, &OomMessage)> = messages(subject).collect();
-    let has_figures = |m: &OomMessage| m.request_bytes.is_some() && m.allocated_bytes.is_some();
-    let Some(&(seen, message)) = all
-        .iter()
-        .find(|(_, m)| has_figures(m))
-        .or_else(|| all.iter().find(|(_, m)| m.request_bytes.is_some()))
-        .or(all.first())
-    else {
-        return Answer::default();
-    };
+    let mut all: Vec<(Seen<'_>, &OomMessage)> = messages(subject).collect();
+    // The same message in several inputs is one failure.
+    let mut known: Vec<&OomMessage> = Vec::new();
+    all.retain(|(_, message)| {
+        let is_new = known.len() >= FAILURES || !known.contains(message);
+        known.extend(is_new.then_some(*message));
+        is_new
+    });
+    let Some((seen, message)) = chosen(&all) else { return Answer::default() };
     let scene = Scene { message, seen, about };
     let mut answer = RULES.iter().find_map(|rule| rule(&scene)).unwrap_or_else(|| unexplained::no_figures(&scene));
     hint(&scene, &mut answer);

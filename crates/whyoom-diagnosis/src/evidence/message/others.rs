@@ -35,9 +35,11 @@ pub(super) fn hold_it(scene: &Scene<'_>) -> Option<Answer> {
         .collect();
     let by = if listed.is_empty() { String::new() } else { format!(" ({})", listed.join(", ")) };
     let about = if message.process_bytes.is_some() { "" } else { "about " };
+    // Where the message lists who it is, this process is not suspected.
+    let told = message.other_processes.iter().filter_map(|p| p.bytes).fold(0u64, |sum, b| sum.saturating_add(b.bytes));
+    let or_own = if told >= others / 10 * 8 { "" } else { ", or by this process beside PyTorch's allocator" };
     let summary = format!(
-        "{}{} of the card's {}. {about}{} is held by others{by}, or by this process beside PyTorch's allocator; without that \
-         the request would fit.",
+        "{}{} of the card's {}. {about}{} is held by others{by}{or_own}; without that the request would fit.",
         scene.request(),
         scene.state(),
         words::bytes(total.bytes),

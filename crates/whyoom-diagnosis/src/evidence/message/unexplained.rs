@@ -1,6 +1,6 @@
 //! What the figures exclude, where they do not decide.
 
-use whyoom_text::messages::{Doing, OomMessage, Release};
+use whyoom_text::messages::{Doing, Impossible, OomMessage, Release};
 
 use super::super::answer::{Answer, finding};
 use super::super::{next, offers};
@@ -14,6 +14,27 @@ use crate::words;
 fn hides_cap(message: &OomMessage) -> bool {
     let within = |release: Release| (Release { major: 2, minor: 1 }..Release { major: 2, minor: 6 }).contains(&release);
     matches!(message.form, "capacty" | "capacity") && message.releases.at_least.is_some_and(within)
+}
+
+/// Memory of more than any device has, in bytes.
+const NO_DEVICE: u64 = 64 << 40;
+
+/// Figures that no device has: the text is damaged or was edited.
+pub(super) fn impossible(scene: &Scene<'_>) -> Option<Answer> {
+    let message = scene.message;
+    let total = message.total_bytes.map(|q| q.bytes);
+    let is_beyond = |q: Option<whyoom_text::Quantity>| {
+        q.is_some_and(|q| q.bytes > NO_DEVICE || total.is_some_and(|total| q.bytes / 8 > total))
+    };
+    let sizes = [message.total_bytes, message.free_bytes, message.allocated_bytes, message.reserved_bytes];
+    let is_unlimited = message.impossible.contains(&Impossible::SizeUnlimited);
+    if !is_unlimited && total != Some(0) && !sizes.into_iter().any(is_beyond) {
+        return None;
+    }
+    let summary =
+        "The message has figures that no device has: it is damaged, or was edited. Nothing is computed from it.";
+    let unknown = finding(Cause::Undetermined, Confidence::Weak, summary, 0, scene.figures());
+    Some(Answer::of(unknown).ask(next::whole_text()))
 }
 
 /// The driver had more free than was asked.
