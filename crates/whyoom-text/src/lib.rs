@@ -15,6 +15,7 @@ mod prefix;
 mod quantity;
 mod read;
 mod recogniser;
+mod shape;
 mod sniff;
 
 pub mod messages;
@@ -30,4 +31,5 @@ pub use line::{Line, Place};
 pub use quantity::{Quantity, Units};
 pub use read::{Limits, Text, read, read_with, recognisers};
 pub use recogniser::{Found, Recogniser};
+pub use shape::{Again, Sketch};
 pub use sniff::{sniff, sniff_likelihood};

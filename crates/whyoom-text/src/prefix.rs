@@ -34,6 +34,39 @@ fn may_be_lettered(text: &str) -> bool {
     text.bytes().take(100).any(|b| matches!(b, b'|' | b':' | b']'))
 }
 
+/// Up to which byte the number of digits decides whether a text begins with a prefix.
+pub(crate) fn decides(text: &str) -> usize {
+    const FAR: usize = 48;
+    match text.as_bytes().first() {
+        Some(b'[' | b'(' | b'0'..=b'9') => FAR,
+        Some(b'A'..=b'Z' | b'a'..=b'z') if is_lettered(text) => FAR,
+        _ => 0,
+    }
+}
+
+/// Whether a text that begins with a letter begins as the prefixes do that do.
+fn is_lettered(text: &str) -> bool {
+    const LAUNCHED: [&str; 7] = ["worker", "rank", "gpu", "proc", "process", "node", "replica"];
+    const LEVELS: [&str; 5] = ["DEBUG ", "INFO ", "WARNING ", "ERROR ", "CRITICAL "];
+    const MONTHS: [&str; 12] =
+        ["Jan ", "Feb ", "Mar ", "Apr ", "May ", "Jun ", "Jul ", "Aug ", "Sep ", "Oct ", "Nov ", "Dec "];
+    let bytes = text.as_bytes();
+    let starts = |word: &str| bytes.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()));
+    let has_number = || {
+        let first = bytes.iter().take_while(|byte| !byte.is_ascii_whitespace()).count();
+        bytes[..first].windows(2).any(|pair| pair[0] == b'-' && pair[1].is_ascii_digit())
+    };
+    match bytes.first() {
+        Some(b'I' | b'W' | b'E' | b'F') if bytes.get(1).is_some_and(u8::is_ascii_digit) => true,
+        _ => {
+            LAUNCHED.iter().any(|word| starts(word))
+                || LEVELS.iter().any(|word| text.starts_with(word))
+                || MONTHS.iter().any(|word| text.starts_with(word))
+                || has_number()
+        }
+    }
+}
+
 /// The text behind its prefixes, and the rank that the outermost of them names.
 pub(crate) fn strip(line: &str) -> (&str, Option<u32>) {
     let mut text = line;
@@ -43,7 +76,7 @@ pub(crate) fn strip(line: &str) -> (&str, Option<u32>) {
             Some(b'[') => BRACKETED.captures(text),
             Some(b'(') => PARENTHESISED.captures(text),
             Some(b'0'..=b'9') => NUMBERED.captures(text),
-            Some(b'A'..=b'Z' | b'a'..=b'z') if may_be_lettered(text) => LETTERED.captures(text),
+            Some(b'A'..=b'Z' | b'a'..=b'z') if may_be_lettered(text) && is_lettered(text) => LETTERED.captures(text),
             _ => None,
         };
         let Some(found) = found else { break };

@@ -7,8 +7,9 @@ use memchr::{memchr_iter, memchr2, memrchr2};
 use serde::Serialize;
 
 use crate::decode::{Encoding, Utf16, without_escapes};
-use crate::filter::Filter;
-use crate::{Found, Line, Place, Reading, Recogniser, prefix};
+use crate::filter::{Filter, Marks};
+use crate::shape::{Known, Shapes, Sketch};
+use crate::{Again, Found, Line, Place, Reading, Recogniser, prefix};
 
 /// How much of a text is held at once, and how much comes out of it.
 #[derive(Debug, Clone, Copy)]
@@ -72,6 +73,9 @@ pub fn read_with(mut input: impl Read, limits: &Limits, recognisers: &mut [Box<d
     let mut utf16 = Utf16::new(encoding == Encoding::Utf16Be);
     let mut scan = Scan {
         filter: Filter::new(recognisers).map_err(io::Error::other)?,
+        marks: Marks::default(),
+        shapes: Shapes::default(),
+        inside: 0,
         recognisers,
         encoding,
         line: 1,
@@ -80,6 +84,7 @@ pub fn read_with(mut input: impl Read, limits: &Limits, recognisers: &mut [Box<d
         found: Found::default(),
         kept: Kept { limit: limits.readings, ..Kept::default() },
     };
+    scan.inside = scan.inside();
     let mut cut_lines = 0;
     let mut bytes = len as u64;
     let mut buffer: Vec<u8> = Vec::with_capacity(CHUNK * 2);
@@ -133,6 +138,8 @@ pub fn read_with(mut input: impl Read, limits: &Limits, recognisers: &mut [Box<d
 }
 
 const CHUNK: usize = 1 << 18;
+/// A line that has a shape is never longer.
+const LEAST_FOR_SHAPES: usize = 4096;
 
 /// Reads until the buffer is full or the input ends: pipes hand out small pieces.
 fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
@@ -151,6 +158,10 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
 /// Where the reader stands: at the beginning of a line, before the bytes it is given next.
 struct Scan<'a> {
     filter: Filter,
+    marks: Marks,
+    shapes: Shapes,
+    /// The recognisers that are in the middle of something, as bits.
+    inside: u64,
     recognisers: &'a mut [Box<dyn Recogniser>],
     encoding: Encoding,
     line: u64,
@@ -167,24 +178,86 @@ impl Scan<'_> {
         let mut at = 0;
         let mut counted = 0;
         let mut cut = 0;
+        // Lines by their shapes: only where a byte is a byte, and no line of a shape is cut.
+        let has_shapes = self.encoding == Encoding::Utf8 && line_bytes >= LEAST_FOR_SHAPES;
+        self.marks.clear();
         while at < region.len() {
-            let inside = self.inside();
-            let (start, hit) = if inside == 0 {
-                let Some(hit) = self.filter.find(&region[at..]) else { break };
-                (memrchr2(b'\n', b'\r', &region[at..at + hit.end]).map_or(at, |n| at + n + 1), hit)
-            } else {
-                (at, self.filter.first_line(&region[at..]))
-            };
-            let end = at + hit.end;
-            self.advance(&region[counted..start]);
-            counted = start;
-            let len = end - start;
+            let mut known = if has_shapes { self.again(region, counted, at) } else { None };
+            if known.is_none() && self.inside == 0 {
+                let Some(hit) = self.marks.find(&self.filter, region, at) else { break };
+                let start = memrchr2(b'\n', b'\r', &region[at..hit]).map_or(at, |n| at + n + 1);
+                if start > at && has_shapes {
+                    known = self.again(region, counted, start);
+                }
+                at = start;
+            }
+            let ending = |end: usize| end + if region[end..].starts_with(b"\r\n") { 2 } else { 1 };
+            if let Some(end) = known {
+                at = ending(end).min(region.len());
+                counted = end;
+                continue;
+            }
+            let end = memchr2(b'\n', b'\r', &region[at..]).map_or(region.len(), |n| at + n);
+            let len = end - at;
             cut += u64::from(len > line_bytes);
-            self.line(&region[start..start + len.min(line_bytes)], inside | hit.asked);
-            at = end + if region[end..].starts_with(b"\r\n") { 2 } else { 1 };
+            let raw = &region[at..at + len.min(line_bytes)];
+            let asked = self.marks.asked(&self.filter, region, at, end);
+            let heeded = self.heeded(asked | self.inside, raw);
+            if heeded != 0 {
+                self.advance(&region[counted..at]);
+                counted = at;
+                self.line(raw, heeded, has_shapes.then_some(asked));
+            }
+            at = ending(end);
         }
         self.advance(&region[counted..]);
         cut
+    }
+
+    /// A line at `at` that is like one learnt: where it ends. All before it are counted then.
+    fn again(&mut self, region: &[u8], counted: usize, at: usize) -> Option<usize> {
+        let (index, len) = self.shapes.find(&region[at..])?;
+        let &Known { asked, learnt, told, .. } = self.shapes.known(index);
+        if (asked | self.inside) & !learnt != 0 {
+            return None;
+        }
+        let before = (self.line, self.offset, self.is_at_start);
+        self.advance(&region[counted..at]);
+        let bytes = &region[at..at + len];
+        let place = Place { line: self.line, offset: self.offset };
+        let line = Again { bytes, slots: &self.shapes.slots, place };
+        let mut left = (asked | self.inside) & told;
+        let mut is_done = true;
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            is_done = self.recognisers[i].again(index, &line);
+            if !is_done {
+                break;
+            }
+            if self.inside & (1 << i) == 0 && self.recognisers[i].is_inside() {
+                self.inside |= 1 << i;
+            }
+        }
+        if is_done {
+            self.is_at_start = len == 0 && self.is_at_start;
+            self.offset += len as u64;
+            Some(at + len)
+        } else {
+            (self.line, self.offset, self.is_at_start) = before;
+            None
+        }
+    }
+
+    /// Of the recognisers asked, those to which the line may matter.
+    fn heeded(&mut self, asked: u64, raw: &[u8]) -> u64 {
+        let (mut left, mut heeded) = (asked, 0);
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            heeded |= u64::from(self.recognisers[i].heeds(raw)) << i;
+        }
+        heeded
     }
 
     /// Counts the lines and bytes of a piece of text that holds whole line endings.
@@ -200,18 +273,51 @@ impl Scan<'_> {
         self.recognisers.iter().enumerate().take(64).fold(0, |bits, (i, r)| bits | (u64::from(r.is_inside()) << i))
     }
 
-    fn line(&mut self, raw: &[u8], asked: u64) {
+    fn line(&mut self, raw: &[u8], heeded: u64, asked: Option<u64>) {
         let decoded = String::from_utf8_lossy(raw);
         let clean = memchr::memchr(0x1b, raw).map(|_| without_escapes(&decoded));
         let whole = clean.as_deref().unwrap_or(&decoded);
         let (text, rank) = prefix::strip(whole);
         let line = Line { text, whole, place: Place { line: self.line, offset: self.offset }, rank };
+        if let Some(asked) = asked.filter(|_| self.shapes.wants(raw, self.line)) {
+            self.learn(&line, raw, asked);
+        }
         for (i, recogniser) in self.recognisers.iter_mut().enumerate().take(64) {
-            if asked & (1 << i) != 0 && recogniser.line(&line, &mut self.found) {
+            if heeded & (1 << i) != 0 && recogniser.line(&line, &mut self.found) {
                 break;
             }
         }
         self.kept.add(&mut self.found);
+        self.inside = self.inside();
+    }
+
+    /// Learns a line's shape, if all who see it can.
+    fn learn(&mut self, line: &Line<'_>, raw: &[u8], asked: u64) {
+        if self.try_learn(line, raw, asked).is_none() {
+            self.shapes.refuse(raw, self.line);
+        }
+    }
+
+    fn try_learn(&mut self, line: &Line<'_>, raw: &[u8], asked: u64) -> Option<()> {
+        let mut sketch = Sketch::of(line, raw)?;
+        let index = self.shapes.place(raw);
+        let (mut learnt, mut told) = (0, 0);
+        let mut left = asked | self.inside;
+        // What one of them has learnt under the index before is gone, whoever refuses.
+        self.shapes.forget(index);
+        while left != 0 {
+            let i = left.trailing_zeros();
+            left &= left - 1;
+            let is_claimed = self.recognisers[i as usize].learn(line, index, &mut sketch)?;
+            learnt |= 1 << i;
+            told |= 1 << i;
+            if is_claimed {
+                learnt |= u64::MAX << i;
+                break;
+            }
+        }
+        self.shapes.keep(index, Known { shape: sketch.finish(), asked, learnt, told });
+        Some(())
     }
 }
 

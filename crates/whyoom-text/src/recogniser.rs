@@ -1,6 +1,6 @@
 //! What a recogniser is.
 
-use crate::{Fact, Line, Place, Reading};
+use crate::{Again, Fact, Line, Place, Reading, Sketch};
 
 /// Readings on their way out, in the order of their places.
 #[derive(Debug, Default)]
@@ -33,6 +33,22 @@ pub trait Recogniser {
 
     /// Whether the next line belongs to something begun.
     fn is_inside(&self) -> bool {
+        false
+    }
+
+    /// Whether a line may matter, by a glance at its bytes; what a line without effect leaves behind is done here.
+    fn heeds(&mut self, _raw: &[u8]) -> bool {
+        true
+    }
+
+    /// Whether it knows, by this line, what any line with the same sketch is to it, and whether it claims them:
+    /// such lines it is told by [`Self::again`], under the same `index`. It may keep numbers from changing.
+    fn learn(&mut self, _line: &Line<'_>, _index: usize, _sketch: &mut Sketch) -> Option<bool> {
+        None
+    }
+
+    /// Sees a line like one that it has learnt. `false`, with nothing done, if it needs to see the line in full.
+    fn again(&mut self, _index: usize, _line: &Again<'_>) -> bool {
         false
     }
 

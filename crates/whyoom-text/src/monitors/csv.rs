@@ -4,7 +4,7 @@ use super::log::{Log, known, percent, quantity};
 use super::property::{Column, Property};
 use super::{DeviceId, Process, Sample, Source, infer, time};
 use crate::series::Series;
-use crate::{Found, Line, Recogniser};
+use crate::{Again, Found, Line, Recogniser, Sketch};
 
 /// Rows without headings that are looked at before their columns are named.
 const MAX_PENDING: usize = 64;
@@ -22,6 +22,8 @@ pub struct QueryCsv {
     place: Option<(crate::Place, Option<u32>)>,
     /// Commas of the line before: a heading of somebody else's table has as many as its rows.
     commas_before: Option<usize>,
+    /// Commas of lines that are no rows, by the index of their shape.
+    commas: Vec<usize>,
 }
 
 impl Default for QueryCsv {
@@ -34,6 +36,7 @@ impl Default for QueryCsv {
             is_sure: false,
             place: None,
             commas_before: None,
+            commas: Vec::new(),
         }
     }
 }
@@ -183,6 +186,34 @@ impl Recogniser for QueryCsv {
 
     fn is_inside(&self) -> bool {
         !self.columns.is_empty() || !self.pending.is_empty()
+    }
+
+    fn heeds(&mut self, raw: &[u8]) -> bool {
+        if self.is_inside() || infer::may_be_row(raw) {
+            return true;
+        }
+        self.commas_before = Some(memchr::memchr_iter(b',', raw).count());
+        false
+    }
+
+    fn learn(&mut self, line: &Line<'_>, index: usize, sketch: &mut Sketch) -> Option<bool> {
+        let text = line.whole.trim();
+        if self.is_inside() || Column::headings(text).is_some() || !infer::is_surely_no_row(line.whole, sketch) {
+            return None;
+        }
+        if self.commas.len() <= index {
+            self.commas.resize(index + 1, 0);
+        }
+        self.commas[index] = text.bytes().filter(|byte| *byte == b',').count();
+        Some(false)
+    }
+
+    fn again(&mut self, index: usize, _line: &Again<'_>) -> bool {
+        if self.is_inside() {
+            return false;
+        }
+        self.commas_before = self.commas.get(index).copied();
+        true
     }
 
     fn line(&mut self, line: &Line<'_>, _found: &mut Found) -> bool {

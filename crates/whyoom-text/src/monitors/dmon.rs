@@ -4,7 +4,7 @@ use super::log::{Log, known, percent, quantity};
 use super::{DeviceId, Process, Sample, Source, time};
 use crate::series::Series;
 use crate::steps::Unit;
-use crate::{Found, Line, Recogniser};
+use crate::{Again, Found, Line, Recogniser, Sketch};
 
 /// Reads `dmon` and `pmon`. `fb` is the frame buffer in use, in MiB (their headings say MB).
 #[derive(Debug)]
@@ -85,6 +85,20 @@ impl Recogniser for Dmon {
 
     fn is_inside(&self) -> bool {
         !self.columns.is_empty()
+    }
+
+    fn heeds(&mut self, raw: &[u8]) -> bool {
+        // Escapes and blanks of other kinds may stand before the mark.
+        !self.columns.is_empty()
+            || raw.trim_ascii_start().first().is_none_or(|first| !matches!(first, b' '..=b'~') || *first == b'#')
+    }
+
+    fn learn(&mut self, line: &Line<'_>, _index: usize, _sketch: &mut Sketch) -> Option<bool> {
+        (self.columns.is_empty() && !line.whole.trim().starts_with('#')).then_some(false)
+    }
+
+    fn again(&mut self, _index: usize, _line: &Again<'_>) -> bool {
+        self.columns.is_empty()
     }
 
     fn line(&mut self, line: &Line<'_>, _found: &mut Found) -> bool {

@@ -2,13 +2,14 @@
 
 use std::sync::LazyLock;
 
+use memchr::memchr;
 use regex::Regex;
 
 use super::log::{Log, known, percent, quantity};
 use super::{DeviceId, Process, Sample, Source, time};
 use crate::series::Series;
 use crate::steps::Unit;
-use crate::{Found, Line, Recogniser};
+use crate::{Again, Found, Line, Recogniser, Sketch};
 
 /// `[0] GeForce RTX 3090 | 52'C,  30 % |  9842 / 24576 MB | user(9000M) user:python/1234(500M)`
 static DEVICE: LazyLock<Regex> = LazyLock::new(|| {
@@ -20,6 +21,12 @@ static DEVICE: LazyLock<Regex> = LazyLock::new(|| {
 static PROCESS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?:([\w.-]+):)?([\w./-]+?)(?:/(\d+))?\((\d+[MG]|\?+M?|N/A)\)").expect("a valid pattern")
 });
+
+/// Whether a line may be the head: a date behind two blanks.
+fn may_be_head(raw: &[u8]) -> bool {
+    let text = raw.trim_ascii();
+    memchr::memmem::find(text, b"  ").is_some_and(|at| time::may_be_ctime(&text[at..]))
+}
 
 /// Reads gpustat.
 #[derive(Debug)]
@@ -37,6 +44,25 @@ impl Default for Gpustat {
 impl Recogniser for Gpustat {
     fn needles(&self) -> &'static [&'static str] {
         &["mb", "mib", "mon ", "tue ", "wed ", "thu ", "fri ", "sat ", "sun "]
+    }
+
+    fn heeds(&mut self, raw: &[u8]) -> bool {
+        may_be_head(raw) || memchr(b'[', raw).is_some() && memchr(b'|', raw).is_some() || memchr(0x1b, raw).is_some()
+    }
+
+    fn learn(&mut self, line: &Line<'_>, _index: usize, _sketch: &mut Sketch) -> Option<bool> {
+        let text = line.whole;
+        // `[0]`, the index of a device.
+        let is_index = |part: &str| {
+            let digits = part.bytes().take_while(u8::is_ascii_digit).count();
+            digits > 0 && part[digits..].starts_with(']')
+        };
+        let may_be_device = text.contains('|') && text.split('[').skip(1).any(is_index);
+        (!may_be_head(text.as_bytes()) && !may_be_device).then_some(false)
+    }
+
+    fn again(&mut self, _index: usize, _line: &Again<'_>) -> bool {
+        true
     }
 
     fn line(&mut self, line: &Line<'_>, _found: &mut Found) -> bool {

@@ -2,11 +2,13 @@
 
 use std::sync::LazyLock;
 
+use aho_corasick::AhoCorasick;
 use regex::Regex;
 
 use super::log::known;
 use super::property::{Column, Property};
 use super::time;
+use crate::Sketch;
 use crate::steps::{Unit, leading};
 
 /// What a driver may hold back of a card, as a part of it.
@@ -98,6 +100,58 @@ pub(super) fn row(line: &str) -> Option<bool> {
     }
     let is_plain = cells.iter().all(|cell| matches!(cell, Cell::Whole(_) | Cell::Unknown | Cell::Percent));
     (is_plain && line.contains(", ")).then_some(false)
+}
+
+/// Whether a line may be a row or a heading, by its first cell: words between blanks are neither.
+pub(super) fn may_be_row(raw: &[u8]) -> bool {
+    static WORDS: LazyLock<AhoCorasick> = LazyLock::new(|| {
+        let words = ["nvidia", "geforce", "tesla", "quadro", "titan", "rtx", "gtx", "radeon", "instinct"];
+        AhoCorasick::builder().ascii_case_insensitive(true).build(words).expect("few short words")
+    });
+    let text = raw.trim_ascii();
+    let first = text[..memchr::memchr(b',', text).unwrap_or(text.len())].trim_ascii_end();
+    let is_prose = first.first().is_some_and(u8::is_ascii_alphabetic)
+        && first.contains(&b' ')
+        // The longest of the words for what is unknown has 44 letters, and brackets.
+        && first.iter().all(|byte| matches!(byte, b' '..=b'~') && !byte.is_ascii_digit() && *byte != b'[')
+        && (first.len() > 48 || known(str::from_utf8(first).unwrap_or_default()).is_some())
+        && !first.starts_with(b"GPU-")
+        && !first.starts_with(b"MIG-");
+    !is_prose || memchr::memchr(0x1b, first).is_some() || WORDS.is_match(first)
+}
+
+/// Whether a line is no row, and any other of its sketch is none: its first cell is text, or two cells are, or none
+/// of them can be a figure.
+pub(super) fn is_surely_no_row(line: &str, sketch: &mut Sketch) -> bool {
+    /// Bytes in which a time stands that makes a cell one.
+    const TIME: usize = 24;
+    if row(line.trim()).is_some() || line.len() > 1000 {
+        return false;
+    }
+    let mut texts = 0;
+    let mut is_sure = true;
+    for (index, part) in line.trim().split(',').enumerate() {
+        let begin = part.as_ptr() as usize - line.as_ptr() as usize;
+        let plain = part.trim_start_matches([' ', '[', '"', '\'', '(']);
+        let is_number = |text: &str| text.starts_with(|letter: char| letter.is_ascii_digit() || "+-.".contains(letter));
+        let kind = cell(part);
+        let is_text = kind == Cell::Text && !is_number(plain) && !is_number(part.trim_start());
+        let bytes = plain.as_bytes();
+        let is_date = matches!(bytes.get(4), Some(b'/' | b'-')) && bytes.get(4) == bytes.get(7)
+            || bytes.len() >= 8 && bytes[..8].iter().all(u8::is_ascii_digit);
+        let may_be_time = bytes.get(2) == Some(&b':') || is_date;
+        if is_text || kind == Cell::Text && !may_be_time {
+            // What begins with a number could be a time if it were longer or shorter.
+            sketch.fix_lengths(begin, begin + part.len().min(TIME));
+            texts += 1;
+            if index == 0 {
+                return true;
+            }
+        } else if kind != Cell::Time {
+            is_sure = false;
+        }
+    }
+    texts >= 2 || is_sure
 }
 
 /// The columns, and what was assumed to name them; `None` if the figures do not look like memory.

@@ -11,7 +11,7 @@ use super::time;
 use super::{DeviceId, Mig, Process, Sample, Source};
 use crate::series::Series;
 use crate::steps::Unit;
-use crate::{Found, Line, Recogniser};
+use crate::{Again, Found, Line, Recogniser, Sketch};
 
 fn pattern(text: &str) -> Regex {
     Regex::new(text).expect("a valid pattern")
@@ -47,6 +47,16 @@ static PROCESS: LazyLock<Regex> = LazyLock::new(|| {
 static NVITOP_PROCESS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^\|\s*(\d{1,4})\s+(\d{1,10})\s+(C\+G|C|G|X)\s+(\S+)\s+(\d[\d.]*\s?[MGK]i?B|N/A)\s+(.*?)\s*\|\s*$")
 });
+
+/// Whether a line outside of a table may matter: the line of a box, one with versions, a date.
+fn may_matter(raw: &[u8]) -> bool {
+    // Bars may stand for a bar; escapes may stand anywhere.
+    let text = raw.trim_ascii_start();
+    text.first().is_none_or(|first| !matches!(first, b' '..=b'~') || *first == b'|')
+        || memchr::memchr(0x1b, raw).is_some()
+        || time::may_be_ctime(text)
+        || memchr::memmem::find(raw, b"Driver Version:").is_some()
+}
 
 /// Reads the tables of nvidia-smi and nvitop.
 #[derive(Debug)]
@@ -180,6 +190,18 @@ impl Recogniser for Table {
 
     fn is_inside(&self) -> bool {
         self.is_inside
+    }
+
+    fn heeds(&mut self, raw: &[u8]) -> bool {
+        self.is_inside || may_matter(raw)
+    }
+
+    fn learn(&mut self, line: &Line<'_>, _index: usize, _sketch: &mut Sketch) -> Option<bool> {
+        (!self.is_inside && !may_matter(line.whole.as_bytes())).then_some(false)
+    }
+
+    fn again(&mut self, _index: usize, _line: &Again<'_>) -> bool {
+        !self.is_inside
     }
 
     fn line(&mut self, line: &Line<'_>, _found: &mut Found) -> bool {

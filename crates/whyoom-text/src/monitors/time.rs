@@ -85,6 +85,17 @@ pub(crate) fn ctime(text: &str) -> Option<(&str, f64)> {
     Some((text, (days(year, month(words[month_at])?, day) * 86_400) as f64 + seconds))
 }
 
+/// Whether a text may be what [`ctime`] reads: one of its first two words begins as a month does.
+pub(crate) fn may_be_ctime(text: &[u8]) -> bool {
+    let is_month = |word: &[u8]| {
+        word.get(..3).is_some_and(|start| MONTHS.iter().any(|name| start.eq_ignore_ascii_case(name.as_bytes())))
+    };
+    let words = text.split(|byte| byte.is_ascii_whitespace() || *byte == 0xb).filter(|word| !word.is_empty());
+    // Blanks of other scripts part words too.
+    let mut pairs = text.iter().zip(text.iter().skip(1)).take(64);
+    words.take(2).any(is_month) || pairs.any(|pair| matches!(pair, (0xc2 | 0xe1 | 0xe3, _) | (0xe2, 0x80 | 0x81)))
+}
+
 fn month(word: &str) -> Option<i64> {
     let word = word.get(..3)?.to_ascii_lowercase();
     MONTHS.iter().position(|name| *name == word).map(|index| index as i64 + 1)

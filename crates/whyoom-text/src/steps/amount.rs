@@ -49,7 +49,11 @@ impl Unit {
         if name.len() > 9 || !name.is_ascii() {
             return None;
         }
-        Some(match name.to_ascii_lowercase().as_str() {
+        let mut lower = [0; 9];
+        let lower = &mut lower[..name.len()];
+        lower.copy_from_slice(name.as_bytes());
+        lower.make_ascii_lowercase();
+        Some(match str::from_utf8(lower).ok()? {
             "byte" | "bytes" => Self::BYTES,
             "kib" | "ki" => binary("KiB", 1),
             "mib" | "mi" | "mibs" => Self::MIB,
@@ -105,46 +109,96 @@ pub(crate) fn leading(text: &str) -> Option<Number> {
     Some(Number { start: number.start + skipped, end: number.end + skipped, ..number })
 }
 
+/// The digits of a number, without its sign and its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Digits {
+    /// Behind the last digit.
+    pub end: usize,
+    /// Digits after the point.
+    pub decimals: u32,
+    /// Commas between groups of three.
+    pub commas: u32,
+    /// Digits before and after the point.
+    pub count: u32,
+    /// These digits as a whole number, if they are at most 15.
+    pub mantissa: u64,
+    /// How many digits the exponent has.
+    pub power_length: u32,
+    /// Whether the exponent is negative.
+    pub is_below_one: bool,
+}
+
+impl Digits {
+    /// More digits than these are no longer exact.
+    pub(crate) const EXACT: u32 = 15;
+
+    /// The digits that begin at byte `start`; `None` if there are none.
+    pub(crate) fn at(bytes: &[u8], start: usize) -> Option<Self> {
+        let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+        let (mut end, mut count, mut commas, mut mantissa) = (start, 0, 0, 0_u64);
+        while let Some(digit) = bytes.get(end).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
+            mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
+            count += 1;
+            end += 1;
+            // `1,264,582,656`: a comma, three digits, and no fourth.
+            if bytes.get(end) == Some(&b',')
+                && (end + 1..end + 4).all(is_digit)
+                && !is_digit(end + 4)
+                && end - start <= 15
+            {
+                commas += 1;
+                end += 1;
+            }
+        }
+        let mut decimals = 0;
+        if bytes.get(end) == Some(&b'.') && is_digit(end + 1) {
+            end += 1;
+            while let Some(digit) = bytes.get(end).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
+                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
+                decimals += 1;
+                end += 1;
+            }
+        } else if end == start {
+            return None;
+        }
+        let (mut power_length, mut is_below_one) = (0, false);
+        if matches!(bytes.get(end), Some(b'e' | b'E')) {
+            let sign = usize::from(matches!(bytes.get(end + 1), Some(b'-' | b'+')));
+            if is_digit(end + 1 + sign) {
+                is_below_one = bytes[end + 1] == b'-';
+                end += 1 + sign;
+                while is_digit(end) {
+                    power_length += 1;
+                    end += 1;
+                }
+            }
+        }
+        let count = count + decimals;
+        Some(Self { end, decimals, commas, count, mantissa, power_length, is_below_one })
+    }
+
+    /// The number; `None` if it is too large for one. `text` is the digits' own.
+    pub(crate) fn value(&self, text: &str) -> Option<f64> {
+        const POWERS: [f64; 16] =
+            [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+        if self.power_length == 0 && self.count <= Self::EXACT {
+            // Both are exact, so the quotient is the number nearest to what is printed.
+            return Some(self.mantissa as f64 / POWERS[self.decimals as usize]);
+        }
+        let parsed = if self.commas == 0 { text.parse() } else { text.replace(',', "").parse() };
+        parsed.ok().filter(|value: &f64| value.is_finite())
+    }
+}
+
 /// The number that begins at byte `start` of `text`, which is a digit, a point or a sign.
 pub(crate) fn number_at(text: &str, start: usize) -> Option<Number> {
     let bytes = text.as_bytes();
     let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-    let mut end = start + usize::from(matches!(bytes.get(start), Some(b'-' | b'+')));
-    let digits = end;
-    let mut plain = text[start..end].to_owned();
-    while is_digit(end) {
-        plain.push(bytes[end] as char);
-        end += 1;
-        // `1,264,582,656`: a comma, three digits, and no fourth.
-        let group = bytes.get(end) == Some(&b',') && (end + 1..end + 4).all(is_digit) && !is_digit(end + 4);
-        if group && end - digits <= 15 {
-            end += 1;
-        }
-    }
-    let mut decimals = 0;
-    if bytes.get(end) == Some(&b'.') && is_digit(end + 1) {
-        plain.push('.');
-        end += 1;
-        while is_digit(end) {
-            plain.push(bytes[end] as char);
-            end += 1;
-            decimals += 1;
-        }
-    } else if end == digits {
-        return None;
-    }
-    if matches!(bytes.get(end), Some(b'e' | b'E')) {
-        let sign = usize::from(matches!(bytes.get(end + 1), Some(b'-' | b'+')));
-        if is_digit(end + 1 + sign) {
-            let exponent = end;
-            end += 1 + sign;
-            while is_digit(end) {
-                end += 1;
-            }
-            plain.push_str(&text[exponent..end]);
-        }
-    }
-    let value: f64 = plain.parse().ok().filter(|value: &f64| value.is_finite())?;
+    let first = start + usize::from(matches!(bytes.get(start), Some(b'-' | b'+')));
+    let digits = Digits::at(bytes, first)?;
+    let (end, decimals) = (digits.end, digits.decimals);
+    let value = digits.value(&text[first..end])?;
+    let value = if bytes[start] == b'-' { -value } else { value };
     let (unit, after) = unit_at(text, end);
     let rest = &bytes[after..];
     let is_rate = unit.is_some() && (rest.starts_with(b"/s") || rest.starts_with(b"ps"));

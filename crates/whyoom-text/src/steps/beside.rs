@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use super::recogniser::Steps;
-use crate::{Found, Line, Recogniser};
+use crate::{Again, Found, Line, Recogniser, Sketch};
 
 /// Looks at lines with a failure before the recognisers of messages do, and claims none of them.
 #[derive(Debug)]
@@ -40,6 +40,18 @@ impl Recogniser for Shared {
 
     fn is_inside(&self) -> bool {
         self.0.borrow().is_inside()
+    }
+
+    fn heeds(&mut self, raw: &[u8]) -> bool {
+        self.0.borrow_mut().heeds(raw)
+    }
+
+    fn learn(&mut self, line: &Line<'_>, index: usize, sketch: &mut Sketch) -> Option<bool> {
+        self.0.borrow_mut().learn(line, index, sketch)
+    }
+
+    fn again(&mut self, index: usize, line: &Again<'_>) -> bool {
+        self.0.borrow_mut().again(index, line)
     }
 
     fn line(&mut self, line: &Line<'_>, found: &mut Found) -> bool {

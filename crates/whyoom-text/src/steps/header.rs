@@ -1,7 +1,8 @@
 //! Tables with a line of names above their figures: bars, commas, tabs or columns of blanks.
 
-use super::amount::{Unit, leading};
+use super::amount::{Number, Unit, leading};
 use super::key::{self, Counter, Key};
+use super::lesson;
 use super::scan::{Figure, Group};
 
 /// A header and how its cells are parted.
@@ -20,6 +21,8 @@ enum Separator {
 }
 
 const MAX_CELLS: usize = 256;
+/// Bytes of a name.
+const MAX_NAME: usize = 60;
 
 fn split(line: &str, separator: Separator) -> Vec<&str> {
     let cells: Vec<&str> = match separator {
@@ -40,12 +43,21 @@ fn is_name(cell: &str) -> bool {
         before = word;
         is_number && !is_index
     });
-    cell.len() <= 60 && !has_number && !cell.contains(['=', '{', '}'])
+    !has_number && !cell.contains(['=', '{', '}'])
 }
 
 impl Header {
     /// Reads a header: at least two names, none of them a number, one of them a quantity of memory.
     pub(crate) fn read(line: &str) -> Option<Self> {
+        Self::read_within(line, MAX_NAME)
+    }
+
+    /// Whether a line may be a header whatever the lengths of its numbers.
+    pub(crate) fn may_be(line: &str) -> bool {
+        Self::read_within(line, usize::MAX).is_some()
+    }
+
+    fn read_within(line: &str, most: usize) -> Option<Self> {
         if line.len() > 4096 || !line.bytes().any(|byte| matches!(byte, b'|' | b',' | b'\t')) && !line.contains("  ") {
             return None;
         }
@@ -55,13 +67,17 @@ impl Header {
             .filter(|word| word.bytes().next().is_some_and(|byte| byte.is_ascii_digit()))
             .count()
             > 8
+            && most == MAX_NAME
         {
             return None;
         }
         for separator in [Separator::Bar, Separator::Tab, Separator::Comma, Separator::Blanks] {
             let cells = split(line, separator);
-            if cells.len() < 2 || !cells.iter().all(|cell| is_name(cell)) {
+            if cells.len() < 2 || !cells.iter().all(|cell| cell.len() <= most && is_name(cell)) {
                 continue;
+            }
+            if !lesson::names_memory(line.as_bytes()) {
+                return None;
             }
             let cells: Vec<Key> = cells.iter().map(|cell| key::read(cell)).collect();
             let is_memory = |key: &Key| key.measure.is_some() && key.is_strong && !key.is_other;
@@ -72,6 +88,12 @@ impl Header {
             }
         }
         None
+    }
+
+    /// Whether a line has as many cells as a row.
+    pub(crate) fn may_be_row(&self, line: &str) -> bool {
+        split(line, self.separator).len() == self.cells.len()
+            || self.separator == Separator::Blanks && line.split_whitespace().count() == self.cells.len()
     }
 
     /// Reads a row: as many cells, a number in each that holds a quantity.
@@ -86,6 +108,10 @@ impl Header {
         let mut group = Group::default();
         for (cell, key) in cells.iter().zip(&self.cells) {
             let number = leading(cell).filter(|number| cell[number.end..].trim().is_empty());
+            // A cell is a part of the line: where it begins is known by its address.
+            let begin = cell.as_ptr() as usize - line.as_ptr() as usize;
+            let number = number.map(|number| Number { start: number.start + begin, end: number.end + begin, ..number });
+            let place = number.map(|number| number.start);
             match (key.measure, key.counter) {
                 (Some(measure), _) if !key.is_other && (key.is_strong || key.unit.is_some()) => {
                     let Some(number) = number else {
@@ -109,10 +135,15 @@ impl Header {
                 (None, Some(counter)) => {
                     let Some(number) = number else { continue };
                     match counter {
-                        Counter::Step => group.step = group.step.or(number.count()),
-                        Counter::Batch => group.batch = number.count(),
-                        Counter::Epoch => group.epoch = Some(number.value),
-                        Counter::Timestamp | Counter::Elapsed => group.seconds = Some(number.value),
+                        Counter::Step if group.step.is_some() => {}
+                        Counter::Step => (group.step, group.sources.step) = (number.count(), number.count().and(place)),
+                        Counter::Batch => {
+                            (group.batch, group.sources.batch) = (number.count(), number.count().and(place));
+                        }
+                        Counter::Epoch => (group.epoch, group.sources.epoch) = (Some(number.value), place),
+                        Counter::Timestamp | Counter::Elapsed => {
+                            (group.seconds, group.sources.seconds) = (Some(number.value), place);
+                        }
                         Counter::Device | Counter::Rank => {}
                     }
                 }

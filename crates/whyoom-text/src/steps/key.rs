@@ -79,92 +79,60 @@ pub(crate) struct Key {
     pub is_other: bool,
 }
 
-const PEAK: &[&str] = &["max", "peak", "maximum", "highest", "hwm"];
-const ALLOCATED: &[&str] = &["alloc", "allocated", "allocd", "mema"];
-const RESERVED: &[&str] = &["reserved", "reserve", "resv", "rsvd", "rsv", "cached", "res"];
-const UNUSED: &[&str] = &["unallocated", "unused", "inactive", "nonreleasable", "releasable"];
-const USED: &[&str] = &["used", "usage", "use", "usg"];
-const FREE: &[&str] = &["free", "available", "avail", "headroom"];
-const TOTAL: &[&str] = &["total", "capacity"];
-const MEMORY: &[&str] = &["memory", "mem", "vram", "hbm", "gmem", "gpumem"];
-const DEVICE: &[&str] = &["gpu", "cuda", "device", "dev", "torch", "gpus"];
-/// Words of keys that are numbers of something else, or bytes of something else.
-const OTHER: &[&str] = &[
-    "allocations",
-    "allocs",
-    "bandwidth",
-    "bank",
-    "blocks",
-    "checkpoint",
-    "clock",
-    "count",
-    "cpu",
-    "dataset",
-    "disk",
-    "efficient",
-    "file",
-    "flops",
-    "fraction",
-    "freed",
-    "host",
-    "loss",
-    "lr",
-    "mhz",
-    "model",
-    "num",
-    "ooms",
-    "param",
-    "parameters",
-    "params",
-    "pct",
-    "percent",
-    "percentage",
-    "pinned",
-    "power",
-    "ram",
-    "rate",
-    "ratio",
-    "retries",
-    "rss",
-    "segments",
-    "size",
-    "speed",
-    "swap",
-    "temp",
-    "threshold",
-    "throughput",
-    "tokens",
-    "util",
-    "utilization",
-    "weights",
-];
-/// Words that do not tell one key from another.
-const PLAIN: &[&str] = &[
-    "after",
-    "all",
-    "at",
-    "before",
-    "begin",
-    "bytes",
-    "cur",
-    "curr",
-    "current",
-    "currently",
-    "end",
-    "finished",
-    "in",
-    "is",
-    "max",
-    "now",
-    "of",
-    "on",
-    "peak",
-    "so",
-    "start",
-    "stats",
-    "the",
-    "was",
-];
+/// What a word says, as bits.
+mod says {
+    pub(super) const PEAK: u32 = 1;
+    pub(super) const ALLOCATED: u32 = 1 << 1;
+    pub(super) const RESERVED: u32 = 1 << 2;
+    pub(super) const UNUSED: u32 = 1 << 3;
+    pub(super) const USED: u32 = 1 << 4;
+    pub(super) const FREE: u32 = 1 << 5;
+    pub(super) const TOTAL: u32 = 1 << 6;
+    pub(super) const MEMORY: u32 = 1 << 7;
+    pub(super) const DEVICE: u32 = 1 << 8;
+    /// Numbers of something else, or bytes of something else.
+    pub(super) const OTHER: u32 = 1 << 9;
+    /// Does not tell one key from another.
+    pub(super) const PLAIN: u32 = 1 << 10;
+    pub(super) const UNALLOCATED: u32 = 1 << 11;
+    /// `res`, which is short for more than one thing.
+    pub(super) const RES: u32 = 1 << 12;
+    pub(super) const ACTIVE: u32 = 1 << 13;
+    pub(super) const BYTES: u32 = 1 << 14;
+    /// `gpu` and `cuda`: memory if nothing else is named.
+    pub(super) const GPU: u32 = 1 << 15;
+    /// Those that tell nothing beyond the measure.
+    pub(super) const KNOWN: u32 = PEAK | ALLOCATED | RESERVED | UNUSED | USED | FREE | TOTAL | MEMORY | DEVICE | PLAIN;
+}
+
+/// What a word in lower case says.
+fn meaning(word: &str) -> u32 {
+    match word {
+        "max" | "peak" => says::PEAK | says::PLAIN,
+        "maximum" | "highest" | "hwm" => says::PEAK,
+        "alloc" | "allocated" | "allocd" | "mema" => says::ALLOCATED,
+        "reserved" | "reserve" | "resv" | "rsvd" | "rsv" | "cached" => says::RESERVED,
+        "res" => says::RESERVED | says::RES,
+        "unallocated" => says::UNUSED | says::UNALLOCATED,
+        "unused" | "inactive" | "nonreleasable" | "releasable" => says::UNUSED,
+        "used" | "usage" | "use" | "usg" => says::USED,
+        "free" | "available" | "avail" | "headroom" => says::FREE,
+        "total" | "capacity" => says::TOTAL,
+        "memory" | "mem" | "vram" | "hbm" | "gmem" | "gpumem" => says::MEMORY,
+        "gpu" | "cuda" => says::DEVICE | says::GPU,
+        "device" | "dev" | "torch" | "gpus" => says::DEVICE,
+        "allocations" | "allocs" | "bandwidth" | "bank" | "blocks" | "checkpoint" | "clock" | "count" | "cpu"
+        | "dataset" | "disk" | "efficient" | "file" | "flops" | "fraction" | "freed" | "host" | "loss" | "lr"
+        | "mhz" | "model" | "num" | "ooms" | "param" | "parameters" | "params" | "pct" | "percent" | "percentage"
+        | "pinned" | "power" | "ram" | "rate" | "ratio" | "retries" | "rss" | "segments" | "size" | "speed"
+        | "swap" | "temp" | "threshold" | "throughput" | "tokens" | "util" | "utilization" | "weights" => says::OTHER,
+        "after" | "all" | "at" | "before" | "begin" | "cur" | "curr" | "current" | "currently" | "end" | "finished"
+        | "in" | "is" | "now" | "of" | "on" | "so" | "start" | "stats" | "the" | "was" => says::PLAIN,
+        "bytes" => says::PLAIN | says::BYTES,
+        "active" => says::ACTIVE,
+        _ => 0,
+    }
+}
 
 fn counter(word: &str) -> Option<Counter> {
     Some(match word {
@@ -179,9 +147,9 @@ fn counter(word: &str) -> Option<Counter> {
     })
 }
 
-/// The words of a token, in lower case: `memoryAllocated`, `max_memory_reserved` and `mem/gpu0` fall apart.
-pub(crate) fn words(token: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
+/// Hands out the words of a token, in lower case: `memoryAllocated`, `max_memory_reserved` and `mem/gpu0` fall apart.
+fn each_word(token: &str, word: &mut String, mut found: impl FnMut(&str)) {
+    word.clear();
     let mut open = false;
     let mut before = ' ';
     for letter in token.chars() {
@@ -191,18 +159,52 @@ pub(crate) fn words(token: &str) -> Vec<String> {
         }
         let is_part = letter.is_ascii_alphanumeric();
         let is_border = before.is_ascii_lowercase() && letter.is_ascii_uppercase();
+        if (!is_part || !open || is_border) && !word.is_empty() {
+            found(word);
+            word.clear();
+        }
         if is_part {
-            if !open || is_border {
-                words.push(String::new());
-            }
-            if let Some(word) = words.last_mut() {
-                word.push(letter.to_ascii_lowercase());
-            }
+            word.push(letter.to_ascii_lowercase());
         }
         open = is_part;
         before = letter;
     }
-    words
+    if !word.is_empty() {
+        found(word);
+    }
+}
+
+/// A word, taken apart.
+#[derive(Debug, Clone, Copy)]
+struct Word {
+    says: u32,
+    unit: Option<Unit>,
+    counter: Option<Counter>,
+    device: Option<u32>,
+    /// The word as a number.
+    number: Option<u32>,
+}
+
+impl Word {
+    fn of(word: &str) -> Self {
+        let is_number = word.bytes().all(|byte| byte.is_ascii_digit());
+        Self {
+            says: meaning(word),
+            unit: Unit::named(word).filter(|_| word.len() > 1),
+            counter: counter(word),
+            device: device(word),
+            number: if is_number { word.parse().ok() } else { None },
+        }
+    }
+
+    /// Whether it tells nothing but what is known of it.
+    fn is_known(&self, word: &str) -> bool {
+        self.says & says::KNOWN != 0
+            || self.counter.is_some()
+            || self.device.is_some()
+            || self.unit.is_some()
+            || word.bytes().all(|byte| byte.is_ascii_digit())
+    }
 }
 
 /// Index at the end of a device's name: `gpu0`, `cuda1`.
@@ -217,54 +219,64 @@ pub(crate) fn read(text: &str) -> Key {
     // `4.10s/it] mem`: what a bracket closes belongs to what came before.
     let behind = text.rsplit(']').next().unwrap_or(text);
     let text = if behind.contains(|letter: char| letter.is_ascii_alphabetic()) { behind } else { text };
-    let tokens: Vec<&str> =
-        text.split(|letter: char| letter.is_whitespace() || ":=(),{}[]\"|".contains(letter)).collect();
-    let tokens: Vec<&str> = tokens.into_iter().filter(|token| !token.is_empty()).collect();
-    let tokens = &tokens[tokens.len().saturating_sub(MOST_TOKENS)..];
+    let is_between = |letter: char| letter.is_whitespace() || ":=(),{}[]\"|".contains(letter);
+    let mut tokens = [""; MOST_TOKENS];
+    let mut first = MOST_TOKENS;
+    for token in text.rsplit(is_between).filter(|token| !token.is_empty()).take(MOST_TOKENS) {
+        first -= 1;
+        tokens[first] = token;
+    }
     let mut key = Key::default();
-    let mut all: Vec<String> = Vec::new();
-    for token in tokens {
-        let parts = words(token);
-        let is_known = parts.iter().all(|part| is_known(part));
+    let mut all: Vec<Word> = Vec::new();
+    let mut word = String::new();
+    for token in &tokens[first..] {
+        let mut is_known = true;
+        each_word(token, &mut word, |word| {
+            let found = Word::of(word);
+            is_known &= found.is_known(word);
+            all.push(found);
+        });
         if !is_known && key.qualifier.len() + token.len() < 64 {
             if !key.qualifier.is_empty() {
                 key.qualifier.push(' ');
             }
             key.qualifier.push_str(token.trim_matches(['\'', '.', '-', '>', '<']));
         }
-        all.extend(parts);
     }
     for (index, word) in all.iter().enumerate() {
-        let after = all.get(index + 1).and_then(|next| next.parse().ok());
-        key.device = key.device.or(device(word)).or(after.filter(|_| DEVICE.contains(&word.as_str())));
+        let after = all.get(index + 1).and_then(|next| next.number);
+        key.device = key.device.or(word.device).or(after.filter(|_| word.says & says::DEVICE != 0));
     }
-    let has = |list: &[&str]| all.iter().any(|word| list.contains(&word.as_str()));
-    key.unit = all.iter().rev().take(3).find_map(|word| if word.len() > 1 { Unit::named(word) } else { None });
-    key.counter = all.last().and_then(|word| counter(word));
+    let said = all.iter().fold(0, |said, word| said | word.says);
+    let has = |what: u32| said & what != 0;
+    key.unit = all.iter().rev().take(3).find_map(|word| word.unit);
+    key.counter = all.last().and_then(|word| word.counter);
     // Of "total params 5, memory 3" only the words next to the number count: other words far before it do not.
     let near = &all[all.len().saturating_sub(4)..];
-    key.is_other = near.iter().any(|word| OTHER.contains(&word.as_str()));
-    let is_peak = has(PEAK);
-    let base = if has(UNUSED) && (has(RESERVED) || has(ALLOCATED)) || has(&["unallocated"]) {
+    key.is_other = near.iter().any(|word| word.says & says::OTHER != 0);
+    let is_peak = has(says::PEAK);
+    // `res` alone is no word for it, beside others it is.
+    let is_res = has(says::RES);
+    let base = if has(says::UNUSED) && has(says::RESERVED | says::ALLOCATED) || has(says::UNALLOCATED) {
         Some(Measure::ReservedUnused)
-    } else if has(ALLOCATED) {
+    } else if has(says::ALLOCATED) {
         Some(Measure::Allocated)
-    } else if has(RESERVED) && (has(MEMORY) || !has(&["res"])) {
+    } else if has(says::RESERVED) && (has(says::MEMORY) || !is_res) {
         Some(Measure::Reserved)
-    } else if has(&["active"]) && (has(MEMORY) || has(&["bytes"])) {
+    } else if has(says::ACTIVE) && has(says::MEMORY | says::BYTES) {
         Some(Measure::Active)
-    } else if has(USED) {
+    } else if has(says::USED) {
         Some(Measure::Used)
-    } else if has(FREE) {
+    } else if has(says::FREE) {
         Some(Measure::Free)
-    } else if has(TOTAL) {
+    } else if has(says::TOTAL) {
         Some(Measure::Total)
-    } else if has(MEMORY) || all.iter().any(|word| word == "gpu" || word == "cuda") {
+    } else if has(says::MEMORY | says::GPU) {
         Some(Measure::Memory)
     } else {
         None
     };
-    key.is_strong = has(MEMORY) || has(ALLOCATED) || (has(RESERVED) && !has(&["res"]));
+    key.is_strong = has(says::MEMORY | says::ALLOCATED) || (has(says::RESERVED) && !is_res);
     key.is_bare_peak = is_peak && base.is_none();
     key.measure = match base {
         Some(base) if is_peak => Some(base.peak()),
@@ -272,15 +284,6 @@ pub(crate) fn read(text: &str) -> Key {
         base => base,
     };
     key
-}
-
-fn is_known(word: &str) -> bool {
-    let lists = [PEAK, ALLOCATED, RESERVED, UNUSED, USED, FREE, TOTAL, MEMORY, DEVICE, PLAIN];
-    lists.iter().any(|list| list.contains(&word))
-        || counter(word).is_some()
-        || device(word).is_some()
-        || Unit::named(word).is_some()
-        || word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod amount;
 mod beside;
 mod header;
 mod key;
+mod lesson;
 mod recogniser;
 mod scan;
 mod table;
@@ -18,10 +19,11 @@ use serde::Serialize;
 use crate::series::Series;
 
 pub use amount::Unit;
-pub(crate) use amount::leading;
+pub(crate) use amount::{Digits, leading};
 pub use beside::recognisers;
 pub use key::Measure;
 pub use recogniser::Steps;
+pub(crate) use scan::numbers;
 
 /// Memory figures of a log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]

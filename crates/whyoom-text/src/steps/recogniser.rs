@@ -6,19 +6,20 @@ use aho_corasick::AhoCorasick;
 use regex::Regex;
 
 use super::header::Header;
+use super::lesson::Lesson;
 use super::scan::{Figure, Group, Scan, scan};
 use super::table::{Context, Table};
-use super::{Measure, StepLog, cut, leading};
+use super::{Measure, StepLog, cut, leading, lesson};
 use crate::monitors::time;
 use crate::series::Point;
-use crate::{Fact, Found, Line, Place, Recogniser};
+use crate::{Again, Fact, Found, Line, Place, Recogniser, Sketch};
 
 /// Comments that are kept, and bytes of each.
 const MAX_COMMENTS: usize = 8;
 const MAX_TEXT: usize = 120;
 
 /// A separator line: words between dashes.
-static SEPARATOR: LazyLock<Regex> =
+pub(super) static SEPARATOR: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^\s*[-=#*~]{2,}\s*([^-=#*~\s].*?)\s*[-=#*~]*\s*$").expect("a valid pattern"));
 /// A line that is a name and a size, no more.
 static NAMED_SIZE: LazyLock<Regex> = LazyLock::new(|| {
@@ -46,7 +47,7 @@ const FOREIGN: &[&str] = &[
 ];
 
 /// Whether a line is one that others read.
-fn is_foreign(text: &str) -> bool {
+pub(super) fn is_foreign(text: &str) -> bool {
     static WORDS: LazyLock<AhoCorasick> =
         LazyLock::new(|| AhoCorasick::builder().ascii_case_insensitive(true).build(FOREIGN).expect("few short words"));
     WORDS.is_match(cut(text, 4096))
@@ -55,18 +56,22 @@ fn is_foreign(text: &str) -> bool {
 /// Reads step logs. One [`StepLog`] for the whole text, given out at its end.
 #[derive(Debug, Default)]
 pub struct Steps {
-    table: Table,
-    samples: u64,
-    variant: Option<String>,
-    header: Option<Header>,
+    pub(super) table: Table,
+    pub(super) samples: u64,
+    pub(super) variant: Option<String>,
+    pub(super) header: Option<Header>,
     comments: Vec<String>,
-    begin: Option<Place>,
+    pub(super) begin: Option<Place>,
     /// Counters of a line without figures, for the lines that follow.
-    carried: Group,
+    pub(super) carried: Group,
     /// Lines that are a name and a size, in a row: few, or they would be something else.
     named: Vec<(String, Figure, Place)>,
     /// The line that was last read beside a failure.
     last_line: Option<u64>,
+    /// What lines of a shape are, by the shape's index.
+    pub(super) lessons: Vec<Option<Lesson>>,
+    /// Changes where the header or the separator line does.
+    pub(super) generation: u64,
 }
 
 impl Steps {
@@ -77,10 +82,7 @@ impl Steps {
 
     fn enter(&mut self, mut group: Group, line: &Line<'_>, scan: &Scan<'_>) {
         let carried = &self.carried;
-        if group.step.is_none() && group.batch.is_none() {
-            (group.step, group.batch) = (carried.step, carried.batch);
-        }
-        group.epoch = group.epoch.or(carried.epoch);
+        group.carry(carried);
         let point = Point {
             at: self.samples,
             step: group.step.or(group.batch),
@@ -97,7 +99,7 @@ impl Steps {
     }
 
     /// `mem_get_info: (7838, 25447)`: free and total, as `torch.cuda.mem_get_info()` returns them.
-    fn mem_get_info(text: &str) -> Option<Group> {
+    pub(super) fn mem_get_info(text: &str) -> Option<Group> {
         let at = text.find("mem_get_info")?;
         let rest = text[at..].split_once('(').map(|(_, rest)| rest.strip_prefix(')').unwrap_or(rest))?;
         let rest = rest.trim_start_matches([' ', ':', '=', '(']);
@@ -133,6 +135,11 @@ impl Steps {
 
     fn named_size(&mut self, line: &Line<'_>) -> bool {
         const MAX_NAMED: usize = 64;
+        // Most lines have no number behind their first sign, and are none.
+        let behind = line.text.split([':', '=', '|', '{', '}']).nth(1).unwrap_or_default();
+        if !behind.trim_start().starts_with(char::is_numeric) {
+            return false;
+        }
         let Some(found) = NAMED_SIZE.captures(cut(line.text, 200)) else { return false };
         let Some(number) = leading(&found[2]).filter(|number| !number.is_other) else { return false };
         let is_large = number.unit.is_some_and(|unit| unit.bytes >= 1_000_000);
@@ -173,6 +180,21 @@ impl Recogniser for Steps {
         self.begin.is_some() || self.header.is_some()
     }
 
+    fn heeds(&mut self, raw: &[u8]) -> bool {
+        // Without a number there is no figure and no counter: a heading or a separator at most.
+        raw.iter().fold(false, |any, byte| any | byte.is_ascii_digit())
+            || lesson::may_be_heading(raw)
+            || !self.table.is_empty() && lesson::may_be_separator(raw)
+    }
+
+    fn learn(&mut self, line: &Line<'_>, index: usize, sketch: &mut Sketch) -> Option<bool> {
+        self.learn_line(line, index, sketch)
+    }
+
+    fn again(&mut self, index: usize, line: &Again<'_>) -> bool {
+        self.line_again(index, line)
+    }
+
     fn line(&mut self, line: &Line<'_>, _found: &mut Found) -> bool {
         // Entered already, beside the failure that the line tells of.
         if self.last_line == Some(line.place.line) {
@@ -192,6 +214,7 @@ impl Recogniser for Steps {
         }
         if let Some(header) = Header::read(text) {
             self.header = Some(header);
+            self.generation += 1;
             return true;
         }
         let scan = scan(text);
@@ -208,12 +231,14 @@ impl Recogniser for Steps {
             if self.named_size(line) {
                 return false;
             }
-            if let Some(found) = SEPARATOR.captures(cut(text, 400))
+            if text.trim_start().starts_with(['-', '=', '#', '*', '~'])
+                && let Some(found) = SEPARATOR.captures(cut(text, 400))
                 && found[1].chars().any(char::is_alphabetic)
                 && !self.table.is_empty()
             {
                 self.variant = Some(cut(&found[1], MAX_TEXT).to_owned());
                 self.carried = Group::default();
+                self.generation += 1;
             }
             return false;
         }

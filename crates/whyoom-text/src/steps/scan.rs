@@ -32,6 +32,28 @@ pub(crate) struct Group {
     pub epoch: Option<f64>,
     pub seconds: Option<f64>,
     pub figures: Vec<Figure>,
+    pub sources: Sources,
+}
+
+/// Where in the text the counters of a group begin.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Sources {
+    pub step: Option<usize>,
+    pub batch: Option<usize>,
+    pub epoch: Option<usize>,
+    pub seconds: Option<usize>,
+    /// The seconds are a timestamp, which may count milliseconds.
+    pub is_timestamp: bool,
+}
+
+impl Group {
+    /// Takes over from the lines before what the line itself does not say.
+    pub(crate) fn carry(&mut self, carried: &Self) {
+        if self.step.is_none() && self.batch.is_none() {
+            (self.step, self.batch) = (carried.step, carried.batch);
+        }
+        self.epoch = self.epoch.or(carried.epoch);
+    }
 }
 
 /// What a line holds.
@@ -41,10 +63,12 @@ pub(crate) struct Scan<'a> {
     pub label: String,
     pub comment: Option<&'a str>,
     pub rank: Option<u32>,
+    /// Where numbers begin whose values decide what the others are: those of devices and ranks.
+    pub deciding: Vec<usize>,
 }
 
 /// Numbers of a text in their order.
-fn numbers(text: &str) -> Vec<Number> {
+pub(crate) fn numbers(text: &str) -> Vec<Number> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     let mut at = 0;
@@ -134,6 +158,9 @@ pub(crate) fn scan(line: &str) -> Scan<'_> {
         }
         let has_unit = (0..length).any(|next| numbers[index + next].unit.is_some()) || key.unit.is_some();
         if let Some(counter) = key.counter.filter(|_| !has_unit && !number.is_other || is_tqdm) {
+            if matches!(counter, Counter::Device | Counter::Rank) {
+                scan.deciding.push(number.start);
+            }
             match (counter, number.count()) {
                 (Counter::Device, Some(found)) => device = u32::try_from(found).ok().filter(|index| *index < 4096),
                 (Counter::Rank, Some(found)) => scan.rank = u32::try_from(found).ok(),
@@ -196,8 +223,13 @@ pub(crate) fn scan(line: &str) -> Scan<'_> {
         }
     }
     scan.groups.retain(|group| *group != Group::default());
-    let lower = text.to_ascii_lowercase();
-    context |= ["mem", "vram", "gpu", "cuda", "hbm", "alloc", "reserved"].iter().any(|word| lower.contains(word));
+    if scan.groups.iter().all(|group| group.figures.is_empty()) {
+        return scan;
+    }
+    context = context || {
+        let lower = text.to_ascii_lowercase();
+        ["mem", "vram", "gpu", "cuda", "hbm", "alloc", "reserved"].iter().any(|word| lower.contains(word))
+    };
     for group in &mut scan.groups {
         group.figures.retain(|figure| context || figure.is_strong);
     }
@@ -214,20 +246,30 @@ fn count(groups: &mut Vec<Group>, group: &mut Group, counter: Counter, number: &
         _ => false,
     };
     if is_taken && !group.figures.is_empty() {
-        let next = Group { epoch: group.epoch, seconds: group.seconds, ..Group::default() };
+        let sources = Sources { step: None, batch: None, ..group.sources };
+        let next = Group { epoch: group.epoch, seconds: group.seconds, sources, ..Group::default() };
         groups.push(std::mem::replace(group, next));
     } else if is_taken && counter == Counter::Step {
         // `global_step 7000 step 3`: the first one counts.
         return;
     }
+    let place = Some(number.start);
+    let sources = &mut group.sources;
     match counter {
-        Counter::Step => group.step = number.count(),
-        Counter::Batch => group.batch = number.count(),
-        Counter::Epoch => group.epoch = Some(number.value).filter(|epoch| epoch.is_finite()),
-        Counter::Timestamp if number.value > 1e12 => group.seconds = Some(number.value / 1000.0),
-        Counter::Timestamp | Counter::Elapsed => group.seconds = Some(number.value),
+        Counter::Step => (group.step, sources.step) = (number.count(), number.count().and(place)),
+        Counter::Batch => (group.batch, sources.batch) = (number.count(), number.count().and(place)),
+        Counter::Epoch => (group.epoch, sources.epoch) = (Some(number.value), place),
+        Counter::Timestamp | Counter::Elapsed => {
+            sources.is_timestamp = counter == Counter::Timestamp;
+            (group.seconds, sources.seconds) = (Some(seconds(number.value, sources.is_timestamp)), place);
+        }
         Counter::Device | Counter::Rank => {}
     }
+}
+
+/// Seconds of a printed number; timestamps may count milliseconds.
+pub(crate) fn seconds(value: f64, is_timestamp: bool) -> f64 {
+    if is_timestamp && value > 1e12 { value / 1000.0 } else { value }
 }
 
 /// The quantities of `a/b`: named one by one in the key, or a level and its capacity.
@@ -267,11 +309,17 @@ fn split_comment(text: &str) -> (&str, Option<&str>) {
     }
 }
 
+static ATTRIBUTE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"\b[A-Za-z_]\w*=[A-Za-z][^\s,;|=]*(?:=[^\s,;|=]*\))?").expect("a valid pattern"));
+
+/// Where the attributes of a line stand that its label may hold.
+pub(crate) fn attributes(text: &str) -> impl Iterator<Item = std::ops::Range<usize>> {
+    ATTRIBUTE.find_iter(text).map(|found| found.range())
+}
+
 /// What tells this line from others of the same log: words before its first figure or counter, and `name=word`.
 fn label(text: &str, first_event: usize) -> String {
     const MAX_LABEL: usize = 80;
-    static ATTRIBUTE: LazyLock<Regex> =
-        LazyLock::new(|| Regex::new(r"\b[A-Za-z_]\w*=[A-Za-z][^\s,;|=]*(?:=[^\s,;|=]*\))?").expect("a valid pattern"));
     const LEVELS: &[&str] = &["INFO", "DEBUG", "WARNING", "WARN", "ERROR", "root", "nan", "inf"];
     let mut label = String::new();
     let mut add = |word: &str| {

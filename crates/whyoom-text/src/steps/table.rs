@@ -48,8 +48,8 @@ impl Table {
         self.series.is_empty()
     }
 
-    /// Enters a figure; `point.bytes` is not looked at.
-    pub(super) fn push(&mut self, figure: &Figure, point: Point, context: Context<'_>) {
+    /// Enters a figure; `point.bytes` is not looked at. The series that it went to, if any.
+    pub(super) fn push(&mut self, figure: &Figure, point: Point, context: Context<'_>) -> Option<usize> {
         let label = if context.label.ends_with(&figure.qualifier) {
             context.label.to_owned()
         } else {
@@ -62,7 +62,7 @@ impl Table {
             device: figure.device,
             rank: context.rank,
         };
-        let Some((bytes, within)) = raw(&figure.number, figure.unit) else { return };
+        raw(&figure.number, figure.unit)?;
         let is_open = |one: &Open| one.identity == identity && one.unit.is_some() == figure.unit.is_some();
         let index = match self.series.iter().position(is_open) {
             Some(index) => index,
@@ -72,10 +72,18 @@ impl Table {
             }
             None => {
                 self.left_out += 1;
-                return;
+                return None;
             }
         };
-        let open = &mut self.series[index];
+        self.push_to(index, figure, point);
+        Some(index)
+    }
+
+    /// Enters a figure of a series.
+    pub(super) fn push_to(&mut self, index: usize, figure: &Figure, point: Point) {
+        let (Some((bytes, within)), Some(open)) = (raw(&figure.number, figure.unit), self.series.get_mut(index)) else {
+            return;
+        };
         open.is_whole &= figure.number.decimals == 0;
         // `512 MiB`, then `1.2 GB`: what is open in one figure is open in the series.
         if let (Some(unit), Some(now)) = (open.unit, figure.unit)
