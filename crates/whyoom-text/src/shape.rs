@@ -32,6 +32,7 @@ impl Slot {
 }
 
 /// What numbers in the same place must have in common; `None` for those that are too large or too fine.
+#[inline]
 fn kind(digits: &Digits, is_negative: bool) -> Option<u32> {
     const MILLION: u64 = 1_000_000;
     let is_small = digits.is_below_one && digits.power_length <= 3 && digits.count <= 6;
@@ -77,7 +78,10 @@ impl Shape {
         for piece in &self.pieces {
             let (literal, rest) = literals.split_at(piece.literal);
             literals = rest;
-            if !text[at..].starts_with(literal) {
+            let rest = text.get(at..at + literal.len())?;
+            // Most are too short to be worth a call.
+            let is_same = if literal.len() <= 12 { rest.iter().eq(literal) } else { rest == literal };
+            if !is_same {
                 return None;
             }
             at += piece.literal;
@@ -181,6 +185,21 @@ impl Sketch {
         }
     }
 
+    /// Keeps the numbers that touch a part of the line as they are.
+    pub(crate) fn freeze_whole(&mut self, line: &Line<'_>, from: usize, to: usize) {
+        for index in 0..self.slots.len() {
+            if self.slots[index].start <= to && self.slots[index].digits.end >= from {
+                self.freeze(index, line.whole.as_bytes());
+            }
+        }
+    }
+
+    /// The number without a sign that begins at a place of the line.
+    pub(crate) fn slot_of_whole(&self, start: usize) -> Option<(usize, Digits)> {
+        let index = self.slots.iter().position(|slot| slot.start == start && !slot.is_negative)?;
+        Some((index, self.slots[index].digits))
+    }
+
     fn freeze(&mut self, index: usize, whole: &[u8]) {
         let slot = self.slots[index];
         self.shape.pieces[index].text = Some(whole[slot.start..slot.digits.end].into());
@@ -188,12 +207,7 @@ impl Sketch {
 
     /// Keeps the numbers that touch a part of the text as they are.
     pub(crate) fn freeze_text(&mut self, line: &Line<'_>, from: usize, to: usize) {
-        let (from, to) = (from + self.text, to + self.text);
-        for index in 0..self.slots.len() {
-            if self.slots[index].start <= to && self.slots[index].digits.end >= from {
-                self.freeze(index, line.whole.as_bytes());
-            }
-        }
+        self.freeze_whole(line, from + self.text, to + self.text);
     }
 
     /// The number that begins at a place of the text, its sign included.

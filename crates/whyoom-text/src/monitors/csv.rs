@@ -1,9 +1,12 @@
 //! `nvidia-smi --query-gpu=… --format=csv` and `--query-compute-apps=…`, with headings and without.
 
-use super::log::{Log, known, percent, quantity};
+use std::borrow::Cow;
+
+use super::log::{Log, known, percent, quantity, share, sized};
 use super::property::{Column, Property};
 use super::{DeviceId, Process, Sample, Source, infer, time};
 use crate::series::Series;
+use crate::steps::{Number, leading};
 use crate::{Again, Found, Line, Recogniser, Sketch};
 
 /// Rows without headings that are looked at before their columns are named.
@@ -22,8 +25,10 @@ pub struct QueryCsv {
     place: Option<(crate::Place, Option<u32>)>,
     /// Commas of the line before: a heading of somebody else's table has as many as its rows.
     commas_before: Option<usize>,
-    /// Commas of lines that are no rows, by the index of their shape.
-    commas: Vec<usize>,
+    /// What lines of a shape are, by the shape's index.
+    lessons: Vec<Lesson>,
+    /// Changes where the columns do.
+    generation: u64,
 }
 
 impl Default for QueryCsv {
@@ -36,42 +41,65 @@ impl Default for QueryCsv {
             is_sure: false,
             place: None,
             commas_before: None,
-            commas: Vec::new(),
+            lessons: Vec::new(),
+            generation: 0,
         }
     }
 }
 
-impl QueryCsv {
-    /// Enters a row; `false` if it does not fit its columns.
-    fn row(&mut self, text: &str, line: Option<(crate::Place, Option<u32>)>) -> bool {
-        let Some(cells) = self.cells(text) else { return false };
+/// A row, read.
+#[derive(Debug)]
+struct Row {
+    id: DeviceId,
+    sample: Sample,
+    name: Option<String>,
+    model: Option<String>,
+    is_divided: bool,
+    driver: Option<String>,
+    process: Option<Process>,
+}
+
+/// What rows of one shape are: a row, and which numbers of the line stand for which of its own.
+#[derive(Debug)]
+struct RowLesson {
+    generation: u64,
+    row: Row,
+    numbers: Vec<(Column, usize, Number)>,
+    has_time: bool,
+}
+
+/// What lines of one shape are.
+#[derive(Debug)]
+enum Lesson {
+    /// No rows; with so many commas.
+    Nothing(usize),
+    Row(Box<RowLesson>, usize),
+}
+
+impl Row {
+    /// Reads the cells; `None` if they do not fit the columns.
+    fn read(columns: &[Column], cells: &[Cow<'_, str>]) -> Option<Self> {
         let mut id = DeviceId::default();
         let mut sample = Sample::default();
         let (mut name, mut model, mut mig, mut driver) = (None, None, None, None);
         let (mut pid, mut process_name, mut process_bytes) = (None, None, None);
         let (mut has_device, mut has_process) = (false, false);
-        for (column, cell) in self.columns.iter().zip(&cells) {
-            let cell = cell.as_str();
+        for (column, cell) in columns.iter().zip(cells) {
             let value = known(cell);
-            let size = value.and_then(|text| quantity(text, column.unit));
-            let is_bad = value.is_some() && size.is_none();
+            let size = || value.map(|text| quantity(text, column.unit));
             match column.property {
                 Property::Time => {
-                    let Some((printed, seconds)) = time::any(cell) else { return false };
+                    let (printed, seconds) = time::any(cell)?;
                     (sample.time, sample.seconds) = (Some(printed.to_owned()), Some(seconds));
                 }
-                Property::Index => match cell.trim().parse() {
-                    Ok(index) => id.index = Some(index),
-                    Err(_) => return false,
-                },
+                Property::Index => id.index = Some(cell.trim().parse().ok()?),
                 Property::Name => name = value,
                 Property::Uuid => id.uuid = value.map(str::to_owned),
                 Property::Bus => id.bus = value.map(str::to_ascii_uppercase),
                 Property::Used | Property::Free | Property::Total | Property::Reserved => {
-                    if is_bad {
-                        return false;
-                    }
                     has_device = true;
+                    // A figure that cannot be read is none of this column's.
+                    let size = size().map_or(Some(None), |size| size.map(Some))?;
                     match column.property {
                         Property::Used => sample.used = size,
                         Property::Free => sample.free = size,
@@ -92,65 +120,153 @@ impl QueryCsv {
                     process_name = value.map(|text| crate::steps::cut(text, 120).to_owned());
                 }
                 Property::ProcessBytes => {
-                    if is_bad {
-                        return false;
-                    }
                     has_process = true;
-                    process_bytes = size;
+                    process_bytes = size().map_or(Some(None), |size| size.map(Some))?;
                 }
-                Property::DriverModel => model = value.map(str::to_owned),
+                Property::DriverModel => model = value,
                 Property::MigMode => mig = value,
                 Property::Driver => driver = value,
                 Property::Other => {}
             }
         }
         if !has_device && !has_process && name.is_none() {
-            return false;
+            return None;
         }
+        let process = has_process.then(|| Process {
+            device: id.clone(),
+            pid,
+            kind: None,
+            name: process_name,
+            user: None,
+            bytes: process_bytes,
+            used: Series::new(),
+        });
+        Some(Self {
+            id,
+            sample,
+            name: name.map(str::to_owned),
+            model: model.map(str::to_owned),
+            is_divided: mig == Some("Enabled"),
+            driver: driver.map(str::to_owned),
+            process,
+        })
+    }
+}
+
+impl QueryCsv {
+    /// Enters a row; `false` if it does not fit its columns.
+    fn row(&mut self, text: &str, line: Option<(crate::Place, Option<u32>)>) -> bool {
+        let Some(row) = self.cells(text).and_then(|cells| Row::read(&self.columns, &cells)) else { return false };
         if let Some((place, rank)) = line {
             self.log.begin(place, rank);
         }
-        self.log.versions(driver, None);
-        if has_process {
-            let process = Process {
-                device: id,
-                pid,
-                kind: None,
-                name: process_name,
-                user: None,
-                bytes: process_bytes,
-                used: Series::new(),
-            };
-            self.log.process_row(process, sample.seconds);
-            return true;
-        }
-        self.log.sample(&id, name, sample);
-        if mig == Some("Enabled") {
-            self.log.divided(id.index);
-        }
-        if let (Some(model), Some(device)) = (model, self.log.device(&id)) {
-            device.driver_model = Some(model);
+        self.log.versions(row.driver.as_deref(), None);
+        match row.process {
+            Some(process) => self.log.process_row(process, row.sample.seconds),
+            None => self.enter(&row, row.sample.clone(), row.id.index),
         }
         true
     }
 
+    fn enter(&mut self, row: &Row, sample: Sample, index: Option<u32>) {
+        let id = DeviceId { index, ..row.id.clone() };
+        self.log.sample(&id, row.name.as_deref(), sample);
+        if row.is_divided {
+            self.log.divided(index);
+        }
+        if let Some(model) = &row.model
+            && let Some(device) = self.log.device(&id)
+        {
+            device.driver_model = Some(model.clone());
+        }
+    }
+
     /// The cells of a row; commas in the name of a process are its own.
-    fn cells(&self, text: &str) -> Option<Vec<String>> {
+    fn cells<'a>(&self, text: &'a str) -> Option<Vec<Cow<'a, str>>> {
         if text.len() > 8192 {
             return None;
         }
         let parts: Vec<&str> = text.split(',').collect();
         let extra = parts.len().checked_sub(self.columns.len())?;
-        let name_at = self.columns.iter().position(|column| column.property == Property::ProcessName);
-        let name_at = if extra == 0 { parts.len() } else { name_at? };
+        if extra == 0 {
+            return Some(parts.into_iter().map(|part| part.trim().into()).collect());
+        }
+        let name_at = self.columns.iter().position(|column| column.property == Property::ProcessName)?;
         let mut cells = Vec::with_capacity(self.columns.len());
         let mut index = 0;
         while index < parts.len() {
             let length = if index == name_at { extra + 1 } else { 1 };
-            cells.push(parts[index..index + length].join(",").trim().to_owned());
+            cells.push(parts[index..index + length].join(",").trim().to_owned().into());
             index += length;
         }
         Some(cells)
+    }
+
+    /// What rows of this shape are; `None` if it takes more than their numbers to tell.
+    fn row_lesson(&self, line: &Line<'_>, sketch: &mut Sketch) -> Option<RowLesson> {
+        let text = line.whole.trim();
+        let cells = self.cells(text)?;
+        let row = Row::read(&self.columns, &cells)?;
+        if row.process.is_some() || cells.len() != text.split(',').count() {
+            return None;
+        }
+        let (mut numbers, mut has_time) = (Vec::new(), false);
+        for (at, (column, cell)) in self.columns.iter().zip(&cells).enumerate() {
+            let Cow::Borrowed(cell) = cell else { return None };
+            let begin = cell.as_ptr() as usize - line.whole.as_ptr() as usize;
+            match column.property {
+                Property::Other => {}
+                Property::Time => {
+                    has_time = at == 0 && time::leading(cell).is_some();
+                    if !has_time {
+                        return None;
+                    }
+                    sketch.fix_lengths(begin, begin + cell.len());
+                }
+                Property::Name
+                | Property::Uuid
+                | Property::Bus
+                | Property::DriverModel
+                | Property::MigMode
+                | Property::Driver
+                | Property::ProcessName => sketch.freeze_whole(line, begin, begin + cell.len()),
+                _ if known(cell).is_none() => {}
+                _ => {
+                    let number = leading(cell)?;
+                    let (slot, digits) = sketch.slot_of_whole(begin)?;
+                    if digits.commas > 0 || column.property == Property::Index && digits.end != begin + cell.len() {
+                        return None;
+                    }
+                    numbers.push((*column, slot, number));
+                }
+            }
+        }
+        Some(RowLesson { generation: self.generation, row, numbers, has_time })
+    }
+
+    fn row_again(&mut self, lesson: &RowLesson, line: &Again<'_>) -> Option<()> {
+        let mut sample = lesson.row.sample.clone();
+        let mut index = lesson.row.id.index;
+        if lesson.has_time {
+            let cell = &line.bytes[..memchr::memchr(b',', line.bytes)?];
+            let (printed, seconds) = time::leading(str::from_utf8(cell).ok()?)?;
+            (sample.time, sample.seconds) = (Some(printed.to_owned()), Some(seconds));
+        }
+        for (column, slot, number) in &lesson.numbers {
+            let slot = line.slots.get(*slot)?;
+            let number = Number { value: slot.value(line.bytes), decimals: slot.digits.decimals, ..*number };
+            match column.property {
+                Property::Index => index = Some(u32::try_from(slot.digits.mantissa).ok()?),
+                Property::Utilization => sample.utilization = share(number.value),
+                Property::Used => sample.used = Some(sized(&number, column.unit)?),
+                Property::Free => sample.free = Some(sized(&number, column.unit)?),
+                Property::Total => sample.total = Some(sized(&number, column.unit)?),
+                Property::Reserved => sample.reserved_by_driver = Some(sized(&number, column.unit)?),
+                _ => return None,
+            }
+        }
+        self.enter(&lesson.row, sample, index);
+        Some(())
     }
 
     /// Names the columns of what is pending and enters it.
@@ -167,6 +283,7 @@ impl QueryCsv {
             return;
         }
         self.columns = columns;
+        self.generation += 1;
         let mut any = false;
         for row in &rows {
             any |= self.row(row, place);
@@ -198,22 +315,37 @@ impl Recogniser for QueryCsv {
 
     fn learn(&mut self, line: &Line<'_>, index: usize, sketch: &mut Sketch) -> Option<bool> {
         let text = line.whole.trim();
-        if self.is_inside() || Column::headings(text).is_some() || !infer::is_surely_no_row(line.whole, sketch) {
+        if !self.pending.is_empty() || Column::headings(text).is_some() {
             return None;
         }
-        if self.commas.len() <= index {
-            self.commas.resize(index + 1, 0);
+        let commas = text.bytes().filter(|byte| *byte == b',').count();
+        let lesson = if !self.columns.is_empty() {
+            Lesson::Row(Box::new(self.row_lesson(line, sketch)?), commas)
+        } else if infer::is_surely_no_row(line.whole, sketch) {
+            Lesson::Nothing(commas)
+        } else {
+            return None;
+        };
+        if self.lessons.len() <= index {
+            self.lessons.resize_with(index + 1, || Lesson::Nothing(0));
         }
-        self.commas[index] = text.bytes().filter(|byte| *byte == b',').count();
-        Some(false)
+        let is_row = matches!(lesson, Lesson::Row(..));
+        self.lessons[index] = lesson;
+        Some(is_row)
     }
 
-    fn again(&mut self, index: usize, _line: &Again<'_>) -> bool {
-        if self.is_inside() {
-            return false;
-        }
-        self.commas_before = self.commas.get(index).copied();
-        true
+    fn again(&mut self, index: usize, line: &Again<'_>) -> bool {
+        let lessons = std::mem::take(&mut self.lessons);
+        let commas = match lessons.get(index) {
+            Some(Lesson::Nothing(commas)) if !self.is_inside() => Some(*commas),
+            Some(Lesson::Row(row, commas)) if row.generation == self.generation && self.pending.is_empty() => {
+                self.row_again(row, line).map(|()| *commas)
+            }
+            _ => None,
+        };
+        self.lessons = lessons;
+        self.commas_before = commas.or(self.commas_before);
+        commas.is_some()
     }
 
     fn line(&mut self, line: &Line<'_>, _found: &mut Found) -> bool {
@@ -224,6 +356,7 @@ impl Recogniser for QueryCsv {
         if let Some(columns) = Column::headings(text) {
             self.settle();
             self.columns = columns;
+            self.generation += 1;
             self.log.begin(line.place, line.rank);
             return true;
         }
@@ -247,6 +380,7 @@ impl Recogniser for QueryCsv {
                 return false;
             }
             self.columns.clear();
+            self.generation += 1;
             (self.width, self.is_sure, self.place) = (commas, false, Some((line.place, line.rank)));
         }
         self.is_sure |= is_sure;

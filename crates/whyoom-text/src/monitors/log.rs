@@ -2,6 +2,7 @@
 
 use super::{DeviceId, DeviceLog, Monitor, Process, Sample, Source};
 use crate::series::{Point, Series};
+use crate::steps::Number;
 use crate::{Fact, Found, Place, Quantity};
 
 /// Devices and processes that a log keeps at most.
@@ -224,7 +225,14 @@ fn complete(sample: &mut Sample) {
 
 /// A size that is printed with its unit, or in `unit`; `None` if it is unknown.
 pub(super) fn quantity(text: &str, unit: crate::steps::Unit) -> Option<Quantity> {
-    let number = crate::steps::leading(text).filter(|number| !number.is_other)?;
+    sized(&crate::steps::leading(text)?, unit)
+}
+
+/// A number as a size that is printed with its unit, or in `unit`.
+pub(super) fn sized(number: &Number, unit: crate::steps::Unit) -> Option<Quantity> {
+    if number.is_other {
+        return None;
+    }
     // Monitors print binary sizes whatever their unit is called.
     let printed = number.unit.map(|unit| crate::steps::Unit { bytes: unit.or_bytes.unwrap_or(unit.bytes), ..unit });
     let (bytes, within) = number.bytes(printed.unwrap_or(unit))?;
@@ -233,13 +241,21 @@ pub(super) fn quantity(text: &str, unit: crate::steps::Unit) -> Option<Quantity>
 
 /// A part of 1 that is printed in percent.
 pub(super) fn percent(text: &str) -> Option<f64> {
-    let number = crate::steps::leading(text)?;
-    (0.0..=1000.0).contains(&number.value).then_some(number.value / 100.0)
+    share(crate::steps::leading(text)?.value)
+}
+
+/// A part of 1 from percents; `None` if it is no such part.
+pub(super) fn share(percents: f64) -> Option<f64> {
+    (0.0..=1000.0).contains(&percents).then_some(percents / 100.0)
 }
 
 /// A text that is not one of the ways to say that nothing is known.
 pub(super) fn known(text: &str) -> Option<&str> {
     let text = text.trim();
+    // Most cells are figures.
+    if text.bytes().next().is_some_and(|first| first.is_ascii_digit()) {
+        return Some(text);
+    }
     let plain = text.trim_matches(['[', ']', '(', ')']).to_ascii_lowercase();
     let is_unknown = matches!(
         plain.as_str(),

@@ -4,6 +4,7 @@
 
 use std::sync::LazyLock;
 
+use memchr::memmem::Finder;
 use regex::{Captures, Regex};
 
 use super::log::{Log, known, percent, quantity};
@@ -48,6 +49,8 @@ static NVITOP_PROCESS: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^\|\s*(\d{1,4})\s+(\d{1,10})\s+(C\+G|C|G|X)\s+(\S+)\s+(\d[\d.]*\s?[MGK]i?B|N/A)\s+(.*?)\s*\|\s*$")
 });
 
+static VERSION: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new(b"Driver Version:"));
+
 /// Whether a line outside of a table may matter: the line of a box, one with versions, a date.
 fn may_matter(raw: &[u8]) -> bool {
     // Bars may stand for a bar; escapes may stand anywhere.
@@ -55,7 +58,7 @@ fn may_matter(raw: &[u8]) -> bool {
     text.first().is_none_or(|first| !matches!(first, b' '..=b'~') || *first == b'|')
         || memchr::memchr(0x1b, raw).is_some()
         || time::may_be_ctime(text)
-        || memchr::memmem::find(raw, b"Driver Version:").is_some()
+        || VERSION.find(raw).is_some()
 }
 
 /// Reads the tables of nvidia-smi and nvitop.

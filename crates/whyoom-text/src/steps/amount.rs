@@ -133,23 +133,28 @@ impl Digits {
     pub(crate) const EXACT: u32 = 15;
 
     /// The digits that begin at byte `start`; `None` if there are none.
+    #[inline]
     pub(crate) fn at(bytes: &[u8], start: usize) -> Option<Self> {
         let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-        let (mut end, mut count, mut commas, mut mantissa) = (start, 0, 0, 0_u64);
-        while let Some(digit) = bytes.get(end).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
-            mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
-            count += 1;
-            end += 1;
-            // `1,264,582,656`: a comma, three digits, and no fourth.
-            if bytes.get(end) == Some(&b',')
-                && (end + 1..end + 4).all(is_digit)
-                && !is_digit(end + 4)
-                && end - start <= 15
-            {
-                commas += 1;
+        let (mut end, mut commas, mut mantissa) = (start, 0, 0_u64);
+        loop {
+            while let Some(digit) = bytes.get(end).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
+                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
                 end += 1;
             }
+            // `1,264,582,656`: a comma, three digits, and no fourth.
+            let is_group = bytes.get(end) == Some(&b',')
+                && end > start
+                && end - start <= 15
+                && (end + 1..end + 4).all(is_digit)
+                && !is_digit(end + 4);
+            if !is_group {
+                break;
+            }
+            commas += 1;
+            end += 1;
         }
+        let count = (end - start) as u32 - commas;
         let mut decimals = 0;
         if bytes.get(end) == Some(&b'.') && is_digit(end + 1) {
             end += 1;

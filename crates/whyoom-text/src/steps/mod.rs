@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::series::Series;
 
 pub use amount::Unit;
-pub(crate) use amount::{Digits, leading};
+pub(crate) use amount::{Digits, Number, leading};
 pub use beside::recognisers;
 pub use key::Measure;
 pub use recogniser::Steps;
