@@ -27,6 +27,17 @@ pub(super) fn grows(
         drawn.analysis.per_step.or(drawn.analysis.per_sample).unwrap_or(0.0).max(0.0) as u64,
         &[],
     ));
+    let first = series.figures.first.map_or(0, |p| p.bytes);
+    if rise < first / 50 {
+        // A loss kept as a number for each step grows too, and fills no card.
+        let summary = format!(
+            "{} grows by {pace}, {} over the log beside {} at its first line: something small is kept, and negligible.",
+            name(series),
+            amount(series, rise as f64),
+            amount(series, first as f64)
+        );
+        return Answer::of(finding(Cause::Healthy, Confidence::Weak, summary, 0, evidence)).ask(next::record());
+    }
     if series.measure == Measure::Reserved {
         return reserved_grows(drawn, about, &pace, rise, evidence);
     }
