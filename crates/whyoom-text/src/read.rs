@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::decode::{Encoding, Utf16, without_escapes};
 use crate::filter::{Filter, Marks};
-use crate::shape::{Known, Shapes, Sketch};
+use crate::shape::{self, Known, Shapes, Sketch};
 use crate::{Again, Found, Line, Place, Reading, Recogniser, prefix};
 
 /// How much of a text is held at once, and how much comes out of it.
@@ -76,6 +76,7 @@ pub fn read_with(mut input: impl Read, limits: &Limits, recognisers: &mut [Box<d
         marks: Marks::default(),
         shapes: Shapes::default(),
         inside: 0,
+        learners: bits(recognisers, |one| one.learns()),
         recognisers,
         encoding,
         line: 1,
@@ -155,6 +156,11 @@ fn fill(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     Ok(len)
 }
 
+/// The recognisers of which something is so, as bits.
+fn bits(recognisers: &[Box<dyn Recogniser>], is_so: impl Fn(&dyn Recogniser) -> bool) -> u64 {
+    recognisers.iter().enumerate().take(64).fold(0, |bits, (i, one)| bits | (u64::from(is_so(one.as_ref())) << i))
+}
+
 /// Where the reader stands: at the beginning of a line, before the bytes it is given next.
 struct Scan<'a> {
     filter: Filter,
@@ -162,6 +168,8 @@ struct Scan<'a> {
     shapes: Shapes,
     /// The recognisers that are in the middle of something, as bits.
     inside: u64,
+    /// Those that learn.
+    learners: u64,
     recognisers: &'a mut [Box<dyn Recogniser>],
     encoding: Encoding,
     line: u64,
@@ -204,9 +212,15 @@ impl Scan<'_> {
             let asked = self.marks.asked(&self.filter, region, at, end);
             let heeded = self.heeded(asked | self.inside, raw);
             if heeded != 0 {
-                self.advance(&region[counted..at]);
-                counted = at;
-                self.line(raw, heeded, has_shapes.then_some(asked));
+                let hash = if has_shapes { shape::hash(raw) } else { None };
+                let known = hash.and_then(|hash| self.shapes.find_by_hash(&region[at..], hash));
+                if known.is_some_and(|known| self.tell(region, counted, at, known)) {
+                    counted = end;
+                } else {
+                    self.advance(&region[counted..at]);
+                    counted = at;
+                    self.line(raw, heeded, hash.map(|hash| (asked, hash)));
+                }
             }
             at = ending(end);
         }
@@ -216,10 +230,16 @@ impl Scan<'_> {
 
     /// A line at `at` that is like one learnt: where it ends. All before it are counted then.
     fn again(&mut self, region: &[u8], counted: usize, at: usize) -> Option<usize> {
-        let (index, len) = self.shapes.find(&region[at..])?;
+        let known = self.shapes.find(&region[at..])?;
+        self.tell(region, counted, at, known).then_some(at + known.1)
+    }
+
+    /// Tells those who have learnt it of a line at `at` of a shape, whose length is known too. All before it is
+    /// counted then; `false`, with nothing done, if somebody needs to see it in full.
+    fn tell(&mut self, region: &[u8], counted: usize, at: usize, (index, len): (usize, usize)) -> bool {
         let &Known { asked, learnt, told, .. } = self.shapes.known(index);
         if (asked | self.inside) & !learnt != 0 {
-            return None;
+            return false;
         }
         let before = (self.line, self.offset, self.is_at_start);
         self.advance(&region[counted..at]);
@@ -242,11 +262,10 @@ impl Scan<'_> {
         if is_done {
             self.is_at_start = len == 0 && self.is_at_start;
             self.offset += len as u64;
-            Some(at + len)
         } else {
             (self.line, self.offset, self.is_at_start) = before;
-            None
         }
+        is_done
     }
 
     /// Of the recognisers asked, those to which the line may matter.
@@ -262,6 +281,13 @@ impl Scan<'_> {
 
     /// Counts the lines and bytes of a piece of text that holds whole line endings.
     fn advance(&mut self, text: &[u8]) {
+        // One line ending, between lines of known shapes.
+        if text == b"\n" && self.encoding == Encoding::Utf8 {
+            self.line += 1;
+            self.offset += 1;
+            self.is_at_start = true;
+            return;
+        }
         let feeds = memchr_iter(b'\n', text).count();
         let returns = memchr_iter(b'\r', text).filter(|i| text.get(i + 1) != Some(&b'\n')).count();
         self.line += (feeds + returns) as u64;
@@ -270,17 +296,21 @@ impl Scan<'_> {
     }
 
     fn inside(&self) -> u64 {
-        self.recognisers.iter().enumerate().take(64).fold(0, |bits, (i, r)| bits | (u64::from(r.is_inside()) << i))
+        bits(self.recognisers, |one| one.is_inside())
     }
 
-    fn line(&mut self, raw: &[u8], heeded: u64, asked: Option<u64>) {
+    fn line(&mut self, raw: &[u8], heeded: u64, asked: Option<(u64, u32)>) {
         let decoded = String::from_utf8_lossy(raw);
         let clean = memchr::memchr(0x1b, raw).map(|_| without_escapes(&decoded));
         let whole = clean.as_deref().unwrap_or(&decoded);
         let (text, rank) = prefix::strip(whole);
         let line = Line { text, whole, place: Place { line: self.line, offset: self.offset }, rank };
-        if let Some(asked) = asked.filter(|_| self.shapes.wants(raw, self.line)) {
-            self.learn(&line, raw, asked);
+        if let Some((asked, hash)) = asked
+            && (asked | self.inside) & !self.learners == 0
+            && self.shapes.wants(hash, self.line)
+            && self.learn(&line, raw, asked, hash).is_none()
+        {
+            self.shapes.refuse(hash, self.line);
         }
         for (i, recogniser) in self.recognisers.iter_mut().enumerate().take(64) {
             if heeded & (1 << i) != 0 && recogniser.line(&line, &mut self.found) {
@@ -292,15 +322,9 @@ impl Scan<'_> {
     }
 
     /// Learns a line's shape, if all who see it can.
-    fn learn(&mut self, line: &Line<'_>, raw: &[u8], asked: u64) {
-        if self.try_learn(line, raw, asked).is_none() {
-            self.shapes.refuse(raw, self.line);
-        }
-    }
-
-    fn try_learn(&mut self, line: &Line<'_>, raw: &[u8], asked: u64) -> Option<()> {
+    fn learn(&mut self, line: &Line<'_>, raw: &[u8], asked: u64, hash: u32) -> Option<()> {
         let mut sketch = Sketch::of(line, raw)?;
-        let index = self.shapes.place(raw);
+        let index = self.shapes.place(raw, hash);
         let (mut learnt, mut told) = (0, 0);
         let mut left = asked | self.inside;
         // What one of them has learnt under the index before is gone, whoever refuses.
@@ -316,7 +340,7 @@ impl Scan<'_> {
                 break;
             }
         }
-        self.shapes.keep(index, Known { shape: sketch.finish(), asked, learnt, told });
+        self.shapes.keep(index, hash, Known { shape: sketch.finish(), asked, learnt, told });
         Some(())
     }
 }

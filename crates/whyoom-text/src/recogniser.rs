@@ -41,6 +41,11 @@ pub trait Recogniser {
         true
     }
 
+    /// Whether it learns at all.
+    fn learns(&self) -> bool {
+        false
+    }
+
     /// Whether it knows, by this line, what any line with the same sketch is to it, and whether it claims them:
     /// such lines it is told by [`Self::again`], under the same `index`. It may keep numbers from changing.
     fn learn(&mut self, _line: &Line<'_>, _index: usize, _sketch: &mut Sketch) -> Option<bool> {

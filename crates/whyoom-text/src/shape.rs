@@ -50,6 +50,16 @@ fn kind(digits: &Digits, is_negative: bool) -> Option<u32> {
     )
 }
 
+/// Whether digits hold the one number that a recogniser asks for by itself: an error code of Windows.
+fn holds_an_error_code(digits: &[u8]) -> bool {
+    const CODE: u32 = u32::from_be_bytes(*b"1455");
+    let mut last = 0_u32;
+    digits.iter().any(|digit| {
+        last = last << 8 | u32::from(*digit);
+        last == CODE
+    })
+}
+
 #[derive(Debug, Clone)]
 struct Piece {
     /// Bytes before the number that are always the same.
@@ -78,10 +88,7 @@ impl Shape {
         for piece in &self.pieces {
             let (literal, rest) = literals.split_at(piece.literal);
             literals = rest;
-            let rest = text.get(at..at + literal.len())?;
-            // Most are too short to be worth a call.
-            let is_same = if literal.len() <= 12 { rest.iter().eq(literal) } else { rest == literal };
-            if !is_same {
+            if text.get(at..at + literal.len())? != literal {
                 return None;
             }
             at += piece.literal;
@@ -89,8 +96,7 @@ impl Shape {
             if kind(&digits, piece.is_negative) != Some(piece.kind)
                 || piece.length.is_some_and(|length| digits.end - at != length)
                 || piece.text.as_deref().is_some_and(|number| *number != text[at..digits.end])
-                // The one number that a recogniser asks for by itself: an error code of Windows.
-                || digits.count >= 4 && text[at..digits.end].windows(4).any(|window| window == b"1455")
+                || digits.count >= 4 && holds_an_error_code(&text[at..digits.end])
             {
                 return None;
             }
@@ -251,6 +257,8 @@ pub(crate) struct Known {
 #[derive(Debug)]
 pub(crate) struct Shapes {
     known: Vec<Known>,
+    /// What [`hash`] makes of a line of each shape.
+    hashes: Vec<u32>,
     /// Indices of the shapes, the latest first.
     order: Vec<usize>,
     /// The shape that came after each one when it last came.
@@ -265,8 +273,8 @@ pub(crate) struct Shapes {
 }
 
 /// Shapes that are kept, and how many of them are looked at for a line.
-const MAX_SHAPES: usize = 48;
-const MAX_TRIED: usize = 16;
+const MAX_SHAPES: usize = 256;
+const MAX_TRIED: usize = 6;
 const HASHES: usize = 1 << 10;
 /// Lines after which one that could not be learnt is tried again.
 const PATIENCE: u64 = 1 << 9;
@@ -275,6 +283,7 @@ impl Default for Shapes {
     fn default() -> Self {
         Self {
             known: Vec::new(),
+            hashes: Vec::new(),
             order: Vec::new(),
             follower: Vec::new(),
             last: 0,
@@ -303,34 +312,53 @@ impl Shapes {
                 continue;
             }
             if let Some(len) = self.known[index].shape.fit(text, &mut self.slots) {
-                self.order[..=rank].rotate_right(1);
-                self.follower[self.last] = index;
-                self.last = index;
+                self.come(index);
                 return Some((index, len));
             }
         }
         None
     }
 
+    /// The same among all shapes, by the line's hash; `text` begins with the line.
+    pub(crate) fn find_by_hash(&mut self, text: &[u8], hash: u32) -> Option<(usize, usize)> {
+        for index in 0..self.hashes.len() {
+            if self.hashes[index] == hash
+                && let Some(len) = self.known[index].shape.fit(text, &mut self.slots)
+            {
+                self.come(index);
+                return Some((index, len));
+            }
+        }
+        None
+    }
+
+    /// Notes that a line of a shape came.
+    fn come(&mut self, index: usize) {
+        if let Some(rank) = self.order.iter().position(|other| *other == index) {
+            self.order[..=rank].rotate_right(1);
+        }
+        if let Some(follower) = self.follower.get_mut(self.last) {
+            *follower = index;
+        }
+        self.last = index;
+    }
+
     /// Whether a line is worth learning: one like it came before, and was not refused lately.
-    pub(crate) fn wants(&mut self, raw: &[u8], at: u64) -> bool {
-        let Some(hash) = hash(raw) else { return false };
+    pub(crate) fn wants(&mut self, hash: u32, at: u64) -> bool {
         let place = hash as usize % HASHES;
         let was_seen = std::mem::replace(&mut self.seen[place], hash) == hash;
         was_seen && (self.refused[place].0 != hash || self.refused[place].1 <= at)
     }
 
     /// Notes that a line cannot be learnt.
-    pub(crate) fn refuse(&mut self, raw: &[u8], at: u64) {
-        if let Some(hash) = hash(raw) {
-            self.refused[hash as usize % HASHES] = (hash, at + PATIENCE);
-        }
+    pub(crate) fn refuse(&mut self, hash: u32, at: u64) {
+        self.refused[hash as usize % HASHES] = (hash, at + PATIENCE);
     }
 
     /// The index under which a line's shape is to be learnt: its own, a new one, or that of the shape not seen for
     /// the longest time, which is forgotten.
-    pub(crate) fn place(&mut self, raw: &[u8]) -> usize {
-        if let Some((index, _)) = self.find(raw) {
+    pub(crate) fn place(&mut self, raw: &[u8], hash: u32) -> usize {
+        if let Some((index, _)) = self.find_by_hash(raw, hash) {
             return index;
         }
         if self.known.len() < MAX_SHAPES { self.known.len() } else { self.order.last().copied().unwrap_or(0) }
@@ -343,22 +371,21 @@ impl Shapes {
         }
     }
 
-    pub(crate) fn keep(&mut self, index: usize, known: Known) {
+    pub(crate) fn keep(&mut self, index: usize, hash: u32, known: Known) {
         if index == self.known.len() {
             self.known.push(known);
+            self.hashes.push(hash);
             self.order.insert(0, index);
             self.follower.push(index);
         } else {
-            self.known[index] = known;
-            if let Some(rank) = self.order.iter().position(|other| *other == index) {
-                self.order[..=rank].rotate_right(1);
-            }
+            (self.known[index], self.hashes[index]) = (known, hash);
         }
+        self.come(index);
     }
 }
 
 /// A number for a line's shape, nearly its own: the line with each run of digits as one.
-fn hash(line: &[u8]) -> Option<u32> {
+pub(crate) fn hash(line: &[u8]) -> Option<u32> {
     if line.len() > MAX_LINE {
         return None;
     }

@@ -313,6 +313,10 @@ impl Recogniser for QueryCsv {
         false
     }
 
+    fn learns(&self) -> bool {
+        true
+    }
+
     fn learn(&mut self, line: &Line<'_>, index: usize, sketch: &mut Sketch) -> Option<bool> {
         let text = line.whole.trim();
         if !self.pending.is_empty() || Column::headings(text).is_some() {

@@ -93,6 +93,10 @@ impl Recogniser for Dmon {
             || raw.trim_ascii_start().first().is_none_or(|first| !matches!(first, b' '..=b'~') || *first == b'#')
     }
 
+    fn learns(&self) -> bool {
+        true
+    }
+
     fn learn(&mut self, line: &Line<'_>, _index: usize, _sketch: &mut Sketch) -> Option<bool> {
         (self.columns.is_empty() && !line.whole.trim().starts_with('#')).then_some(false)
     }

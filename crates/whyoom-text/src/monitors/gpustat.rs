@@ -50,6 +50,10 @@ impl Recogniser for Gpustat {
         may_be_head(raw) || memchr(b'[', raw).is_some() && memchr(b'|', raw).is_some() || memchr(0x1b, raw).is_some()
     }
 
+    fn learns(&self) -> bool {
+        true
+    }
+
     fn learn(&mut self, line: &Line<'_>, _index: usize, _sketch: &mut Sketch) -> Option<bool> {
         let text = line.whole;
         // `[0]`, the index of a device.

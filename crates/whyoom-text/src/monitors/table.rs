@@ -199,6 +199,10 @@ impl Recogniser for Table {
         self.is_inside || may_matter(raw)
     }
 
+    fn learns(&self) -> bool {
+        true
+    }
+
     fn learn(&mut self, line: &Line<'_>, _index: usize, _sketch: &mut Sketch) -> Option<bool> {
         (!self.is_inside && !may_matter(line.whole.as_bytes())).then_some(false)
     }

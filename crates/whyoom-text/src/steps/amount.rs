@@ -128,6 +128,20 @@ pub(crate) struct Digits {
     pub is_below_one: bool,
 }
 
+/// The digits at the beginning of `bytes`, behind those of `before`, as a whole number, and how many they are.
+fn run(bytes: &[u8], before: u64) -> (u64, usize) {
+    let (mut value, mut length) = (before, 0);
+    for byte in bytes {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        value = value.wrapping_mul(10).wrapping_add(u64::from(digit));
+        length += 1;
+    }
+    (value, length)
+}
+
 impl Digits {
     /// More digits than these are no longer exact.
     pub(crate) const EXACT: u32 = 15;
@@ -136,38 +150,30 @@ impl Digits {
     #[inline]
     pub(crate) fn at(bytes: &[u8], start: usize) -> Option<Self> {
         let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
-        let (mut end, mut commas, mut mantissa) = (start, 0, 0_u64);
-        loop {
-            while let Some(digit) = bytes.get(end).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
-                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
-                end += 1;
-            }
-            // `1,264,582,656`: a comma, three digits, and no fourth.
-            let is_group = bytes.get(end) == Some(&b',')
-                && end > start
-                && end - start <= 15
-                && (end + 1..end + 4).all(is_digit)
-                && !is_digit(end + 4);
-            if !is_group {
-                break;
-            }
+        let (mut mantissa, length) = run(bytes.get(start..)?, 0);
+        let (mut end, mut commas, mut decimals) = (start + length, 0, 0);
+        let mut next = bytes.get(end).copied().unwrap_or(b' ');
+        // `1,264,582,656`: a comma, three digits, and no fourth.
+        while next == b',' && end > start && end - start <= 15 && (end + 1..end + 4).all(is_digit) && !is_digit(end + 4)
+        {
+            mantissa = run(&bytes[end + 1..end + 4], mantissa).0;
             commas += 1;
-            end += 1;
+            end += 4;
+            next = bytes.get(end).copied().unwrap_or(b' ');
         }
-        let count = (end - start) as u32 - commas;
-        let mut decimals = 0;
-        if bytes.get(end) == Some(&b'.') && is_digit(end + 1) {
-            end += 1;
-            while let Some(digit) = bytes.get(end).map(|byte| byte.wrapping_sub(b'0')).filter(|digit| *digit < 10) {
-                mantissa = mantissa.wrapping_mul(10).wrapping_add(u64::from(digit));
-                decimals += 1;
-                end += 1;
-            }
+        let mut count = (end - start) as u32 - commas;
+        if next == b'.' && is_digit(end + 1) {
+            let (all, length) = run(&bytes[end + 1..], mantissa);
+            mantissa = all;
+            decimals = length as u32;
+            count += decimals;
+            end += 1 + length;
+            next = bytes.get(end).copied().unwrap_or(b' ');
         } else if end == start {
             return None;
         }
         let (mut power_length, mut is_below_one) = (0, false);
-        if matches!(bytes.get(end), Some(b'e' | b'E')) {
+        if matches!(next, b'e' | b'E') {
             let sign = usize::from(matches!(bytes.get(end + 1), Some(b'-' | b'+')));
             if is_digit(end + 1 + sign) {
                 is_below_one = bytes[end + 1] == b'-';
@@ -178,7 +184,6 @@ impl Digits {
                 }
             }
         }
-        let count = count + decimals;
         Some(Self { end, decimals, commas, count, mantissa, power_length, is_below_one })
     }
 

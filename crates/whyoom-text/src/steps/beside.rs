@@ -46,6 +46,10 @@ impl Recogniser for Shared {
         self.0.borrow_mut().heeds(raw)
     }
 
+    fn learns(&self) -> bool {
+        true
+    }
+
     fn learn(&mut self, line: &Line<'_>, index: usize, sketch: &mut Sketch) -> Option<bool> {
         self.0.borrow_mut().learn(line, index, sketch)
     }

@@ -1,5 +1,7 @@
 //! Tables with a line of names above their figures: bars, commas, tabs or columns of blanks.
 
+use memchr::memchr;
+
 use super::amount::{Number, Unit, leading};
 use super::key::{self, Counter, Key};
 use super::lesson;
@@ -39,11 +41,17 @@ fn is_name(cell: &str) -> bool {
     let mut before = "";
     let has_number = cell.split([' ', ':', '=', '(']).any(|word| {
         let is_number = word.bytes().next().is_some_and(|byte| byte.is_ascii_digit());
-        let is_index = matches!(before.to_ascii_lowercase().as_str(), "gpu" | "cuda" | "device");
+        let is_index = || ["gpu", "cuda", "device"].iter().any(|name| before.eq_ignore_ascii_case(name));
+        let is_bad = is_number && !is_index();
         before = word;
-        is_number && !is_index
+        is_bad
     });
     !has_number && !cell.contains(['=', '{', '}'])
+}
+
+/// Whether cells under a name are figures.
+fn is_figure(key: &Key) -> bool {
+    key.measure.is_some() && !key.is_other && (key.is_strong || key.unit.is_some())
 }
 
 impl Header {
@@ -58,7 +66,7 @@ impl Header {
     }
 
     fn read_within(line: &str, most: usize) -> Option<Self> {
-        if line.len() > 4096 || !line.bytes().any(|byte| matches!(byte, b'|' | b',' | b'\t')) && !line.contains("  ") {
+        if line.len() > 4096 || !lesson::names_memory(line.as_bytes()) {
             return None;
         }
         // Most lines with commas or bars have numbers: those are no headings.
@@ -72,12 +80,19 @@ impl Header {
             return None;
         }
         for separator in [Separator::Bar, Separator::Tab, Separator::Comma, Separator::Blanks] {
-            let cells = split(line, separator);
-            if cells.len() < 2 || !cells.iter().all(|cell| cell.len() <= most && is_name(cell)) {
+            let is_parted = match separator {
+                Separator::Bar => line.contains(['|', '\u{2502}']),
+                Separator::Comma => memchr(b',', line.as_bytes()).is_some(),
+                Separator::Tab => memchr(b'\t', line.as_bytes()).is_some(),
+                Separator::Blanks => line.contains("  "),
+            };
+            if !is_parted {
                 continue;
             }
-            if !lesson::names_memory(line.as_bytes()) {
-                return None;
+            let cells = split(line, separator);
+            if cells.len() < 2 || cells.iter().any(|cell| cell.len() > most) || !cells.iter().all(|cell| is_name(cell))
+            {
+                continue;
             }
             let cells: Vec<Key> = cells.iter().map(|cell| key::read(cell)).collect();
             let is_memory = |key: &Key| key.measure.is_some() && key.is_strong && !key.is_other;
@@ -90,21 +105,26 @@ impl Header {
         None
     }
 
-    /// Whether a line has as many cells as a row.
-    pub(crate) fn may_be_row(&self, line: &str) -> bool {
-        split(line, self.separator).len() == self.cells.len()
-            || self.separator == Separator::Blanks && line.split_whitespace().count() == self.cells.len()
-    }
-
-    /// Reads a row: as many cells, a number in each that holds a quantity.
-    pub(crate) fn row(&self, line: &str) -> Option<Group> {
+    /// The cells of a line, if they are as many as the header's.
+    fn cells<'a>(&self, line: &'a str) -> Option<Vec<&'a str>> {
         let mut cells = split(line, self.separator);
         if cells.len() != self.cells.len() && self.separator == Separator::Blanks {
             cells = line.split_whitespace().collect();
         }
-        if cells.len() != self.cells.len() {
-            return None;
-        }
+        (cells.len() == self.cells.len()).then_some(cells)
+    }
+
+    /// Whether another line may be a row that differs from this one in its numbers alone.
+    pub(crate) fn may_be_row(&self, line: &str) -> bool {
+        let is_no_figure = |(cell, key): (&&str, &Key)| {
+            is_figure(key) && cell.starts_with(char::is_alphabetic) && !matches!(*cell, "N/A" | "nan" | "None")
+        };
+        self.cells(line).is_some_and(|cells| !cells.iter().zip(&self.cells).any(is_no_figure))
+    }
+
+    /// Reads a row: as many cells, a number in each that holds a quantity.
+    pub(crate) fn row(&self, line: &str) -> Option<Group> {
+        let cells = self.cells(line)?;
         let mut group = Group::default();
         for (cell, key) in cells.iter().zip(&self.cells) {
             let number = leading(cell).filter(|number| cell[number.end..].trim().is_empty());
@@ -113,7 +133,7 @@ impl Header {
             let number = number.map(|number| Number { start: number.start + begin, end: number.end + begin, ..number });
             let place = number.map(|number| number.start);
             match (key.measure, key.counter) {
-                (Some(measure), _) if !key.is_other && (key.is_strong || key.unit.is_some()) => {
+                (Some(measure), _) if is_figure(key) => {
                     let Some(number) = number else {
                         if cell.is_empty() || matches!(*cell, "-" | "N/A" | "nan" | "None") {
                             continue;

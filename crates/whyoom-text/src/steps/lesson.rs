@@ -25,7 +25,13 @@ const MAX_TIME: usize = 64;
 /// What lines of one shape are.
 #[derive(Debug)]
 pub(super) struct Lesson {
-    generation: u64,
+    /// The headers and separator lines that it was learnt under.
+    headers: u64,
+    variants: u64,
+    /// The text that it was learnt from.
+    text: Box<str>,
+    /// It is a row of the header.
+    is_row: bool,
     kind: Kind,
 }
 
@@ -129,21 +135,22 @@ pub(super) fn may_be_separator(raw: &[u8]) -> bool {
 
 impl Steps {
     pub(super) fn learn_line(&mut self, line: &Line<'_>, index: usize, sketch: &mut Sketch) -> Option<bool> {
-        let (kind, is_own) = self.lesson(line, sketch)?;
+        let (kind, is_own, is_row) = self.lesson(line, sketch)?;
+        let text = line.text.into();
         if self.lessons.len() <= index {
             self.lessons.resize_with(index + 1, || None);
         }
-        self.lessons[index] = Some(Lesson { generation: self.generation, kind });
+        self.lessons[index] = Some(Lesson { headers: self.headers, variants: self.variants, text, is_row, kind });
         Some(is_own)
     }
 
-    fn lesson(&self, line: &Line<'_>, sketch: &mut Sketch) -> Option<(Kind, bool)> {
+    fn lesson(&self, line: &Line<'_>, sketch: &mut Sketch) -> Option<(Kind, bool, bool)> {
         let text = line.text;
         if text.len() > MAX_LINE || text.contains("mem_get_info") || text.contains(" #") {
             return None;
         }
         if is_foreign(text) {
-            return Some((Kind::Nothing, false));
+            return Some((Kind::Nothing, false, false));
         }
         let row = self.header.as_ref().and_then(|header| header.row(text));
         let is_row = row.is_some();
@@ -160,8 +167,8 @@ impl Steps {
         }
         if scan.groups.iter().all(|group| group.figures.is_empty()) {
             return match scan.groups.last() {
-                Some(group) => Some((Kind::Counters(Counters::of(group, sketch)?), false)),
-                None => Self::nothing(text).map(|kind| (kind, false)),
+                Some(group) => Some((Kind::Counters(Counters::of(group, sketch)?), false, false)),
+                None => Self::nothing(text).map(|kind| (kind, false, false)),
             };
         }
         for range in attributes(text).filter(|_| !is_row) {
@@ -196,7 +203,7 @@ impl Steps {
         if has_time {
             sketch.fix_lengths(0, MAX_TIME);
         }
-        Some((Kind::Figures { groups, label: scan.label, rank: line.rank.or(scan.rank), has_time }, true))
+        Some((Kind::Figures { groups, label: scan.label, rank: line.rank.or(scan.rank), has_time }, true, is_row))
     }
 
     /// A line without counters and figures: whether any other of its shape is neither a name and a size nor a
@@ -216,12 +223,31 @@ impl Steps {
         (!ends_in_unit && text.len() <= LOOKED_AT).then_some(Kind::NothingIfShort)
     }
 
+    /// Whether what was learnt holds under the present header and separator line.
+    fn holds(&self, lesson: &mut Lesson) -> bool {
+        if lesson.headers != self.headers {
+            if lesson.is_row || self.header.as_ref().is_some_and(|header| header.may_be_row(&lesson.text)) {
+                return false;
+            }
+            lesson.headers = self.headers;
+        }
+        if lesson.variants != self.variants {
+            // The figures go to other series now.
+            if let Kind::Figures { groups, .. } = &mut lesson.kind {
+                groups.iter_mut().flat_map(|group| &mut group.figures).for_each(|figure| figure.2 = None);
+            }
+            lesson.variants = self.variants;
+        }
+        true
+    }
+
     pub(super) fn line_again(&mut self, index: usize, line: &Again<'_>) -> bool {
         const LOOKED_AT: usize = 200;
         let mut lessons = std::mem::take(&mut self.lessons);
         let lesson = lessons.get_mut(index).and_then(Option::as_mut);
+        let lesson = lesson.and_then(|lesson| self.holds(lesson).then_some(lesson));
         let is_known = match lesson {
-            Some(lesson) if lesson.generation == self.generation => match &mut lesson.kind {
+            Some(lesson) => match &mut lesson.kind {
                 Kind::Nothing => true,
                 Kind::NothingIfShort => line.bytes.len() <= LOOKED_AT,
                 Kind::Counters(counters) => {
@@ -240,7 +266,7 @@ impl Steps {
                     true
                 }
             },
-            _ => false,
+            None => false,
         };
         self.lessons = lessons;
         is_known

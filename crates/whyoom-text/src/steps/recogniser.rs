@@ -70,8 +70,9 @@ pub struct Steps {
     last_line: Option<u64>,
     /// What lines of a shape are, by the shape's index.
     pub(super) lessons: Vec<Option<Lesson>>,
-    /// Changes where the header or the separator line does.
-    pub(super) generation: u64,
+    /// Headers and separator lines so far: what was learnt under another may not hold.
+    pub(super) headers: u64,
+    pub(super) variants: u64,
 }
 
 impl Steps {
@@ -213,8 +214,10 @@ impl Recogniser for Steps {
             return true;
         }
         if let Some(header) = Header::read(text) {
-            self.header = Some(header);
-            self.generation += 1;
+            if self.header.as_ref() != Some(&header) {
+                self.header = Some(header);
+                self.headers += 1;
+            }
             return true;
         }
         let scan = scan(text);
@@ -238,7 +241,7 @@ impl Recogniser for Steps {
             {
                 self.variant = Some(cut(&found[1], MAX_TEXT).to_owned());
                 self.carried = Group::default();
-                self.generation += 1;
+                self.variants += 1;
             }
             return false;
         }
