@@ -121,7 +121,14 @@ fn without_nuls(head: &[u8]) -> Vec<u8> {
 }
 
 fn looks_like_json(head: &[u8]) -> bool {
-    matches!(head.trim_ascii_start().first(), Some(b'{' | b'['))
+    let start = head.trim_ascii_start();
+    let next = start.get(1..).unwrap_or_default().trim_ascii_start().first();
+    // A log's line may begin with a bracket too: `[rank1]: …`.
+    match start.first() {
+        Some(b'{') => matches!(next, Some(b'"' | b'}') | None),
+        Some(b'[') => matches!(next, Some(b'{' | b'[' | b']' | b'"') | None),
+        _ => false,
+    }
 }
 
 /// Whether the bytes begin a profiler's trace.

@@ -89,8 +89,16 @@ fn quoted(line: &whyoom_text::messages::SettingsLine) -> String {
 
 /// Whether a line alone is meant as a settings string: a key that exists, or one that is nearly so.
 fn is_settings(value: &str) -> bool {
+    // Items are `key:value`, parted by commas; words between them are prose.
+    let is_item = |item: &str| {
+        let key = item.split([':', '=']).next().unwrap_or_default().trim_matches(['"', '\'', ' ']);
+        let rest = item.get(key.len()..).unwrap_or_default();
+        !key.contains(char::is_whitespace) && rest.split_whitespace().count() <= 2
+    };
+    let items = value.split(',').filter(|item| !item.contains(['[', ']', '>']) && !item.trim().is_empty());
     value.len() <= 2000
         && value.contains([':', '='])
+        && items.take(64).all(is_item)
         && KEYS.iter().any(|key| value.to_ascii_lowercase().contains(&key.name.to_ascii_lowercase()))
 }
 
@@ -143,7 +151,7 @@ fn of_string(one: &CheckedString, has_run: bool, several: bool) -> Option<Findin
     let accepted = one.versions.len() - refused.len();
     let evidence = vec![in_number(
         format!(
-            "{accepted} of {} are said to accept \"{}\"",
+            "{accepted} of {} accept \"{}\"",
             words::plural(one.versions.len() as u64, "release", "releases"),
             one.string.trim()
         ),

@@ -59,6 +59,8 @@ pub(super) struct About<'a> {
     pub(super) nameless: u32,
     /// The releases that the forms leave.
     pub(super) releases: Releases,
+    /// An allocator fails in the texts of this device.
+    pub(super) has_failed: bool,
 }
 
 impl<'a> Dossier<'a> {
@@ -136,6 +138,7 @@ impl<'a> Dossier<'a> {
             monitors: Vec::new(),
             clues: Vec::new(),
             bare: self.bare.clone(),
+            has_failed: subject.seen.iter().any(|seen| matches!(seen.reading.fact, Fact::Oom(_))),
             has_program: self.has_program,
             nameless: self.nameless,
             releases: super::input::releases(&readings.collect::<Vec<_>>()),

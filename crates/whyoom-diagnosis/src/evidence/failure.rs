@@ -1,7 +1,7 @@
 //! Memory ran out, and something else than PyTorch's GPU allocator says so.
 
 use whyoom_text::Fact;
-use whyoom_text::messages::{Foreign, Source};
+use whyoom_text::messages::{Doing, Foreign, Source};
 
 use super::answer::{Answer, culprit, finding};
 use super::dossier::{About, Subject};
@@ -65,6 +65,13 @@ fn of_source(foreign: &Foreign, subject: &Subject<'_>, about: &About<'_>) -> Ans
         .ask(next::processes()),
         Source::Tensorflow | Source::Jax => declined(foreign),
         Source::MathLibrary | Source::Cudnn => library(foreign, subject),
+        Source::Nccl if foreign.is_device_memory == Some(true) => Answer::of(outside(
+            "NCCL found no room for its buffers. They are outside PyTorch's allocator, and need room on the card that PyTorch and \
+             others have left free.",
+            figures(foreign),
+        ))
+        .offer([offers::leave_room()])
+        .ask(next::processes()),
         Source::Nccl => Answer::of(unknown(
             "NCCL failed; lack of memory is one of its reasons. Its buffers are outside PyTorch's allocator: they need room on \
              the card that PyTorch has left free.",
@@ -106,6 +113,13 @@ fn of_source(foreign: &Foreign, subject: &Subject<'_>, about: &About<'_>) -> Ans
             figures(foreign),
         ))
         .ask(next::after_bare(about.releases)),
+        Source::Driver if about.says(Doing::Pinning).is_some() => Answer::of(outside(
+            "The driver says out of memory where memory of the host is pinned: what could not be had is most likely the host's.",
+            with_free(figures(foreign), subject),
+        ))
+        .not(Cause::Fragmentation, "PyTorch's GPU allocator did not refuse")
+        .offer([offers::pageable()])
+        .ask(next::host()),
         _ => driver(foreign, subject),
     }
 }

@@ -133,8 +133,10 @@ fn unnamed(
     evidence: &[Evidence],
 ) -> Option<Answer> {
     let is_windows = device.is_some_and(|d| d.driver_model.is_some());
-    let hidden =
-        processes.iter().find(|p| p.name.is_none() && p.bytes.is_some_and(|b| b.bytes > 0)).filter(|_| !is_windows)?;
+    let hidden = processes
+        .iter()
+        .find(|p| p.name.is_none() && p.user.is_none() && p.bytes.is_some_and(|b| b.bytes > 0))
+        .filter(|_| !is_windows)?;
     let bytes = hidden.bytes?.bytes;
     let share = total.map(|total| bytes as f64 / total.max(1) as f64);
     let of_card = share.map_or(String::new(), |s| format!(", {:.1} % of the card", s * 100.0));
@@ -220,7 +222,7 @@ fn one_moment(device: &DeviceLog, monitor: &Monitor, evidence: Vec<Evidence>) ->
     let used = device.used.last.map_or(0, |p| p.bytes);
     let others: Vec<f64> = monitor.devices.iter().filter_map(|d| d.last_known.as_ref()?.share()).collect();
     match share {
-        Some(share) if share >= 0.95 => {
+        Some(share) if share >= 0.95 && others.len() > 1 => {
             let is_alone = others.iter().filter(|o| **o >= 0.95).count() == 1 && others.len() > 1;
             let beside = if is_alone {
                 " The other cards are not: the work is uneven, or somebody else works here."

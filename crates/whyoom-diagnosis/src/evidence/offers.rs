@@ -250,6 +250,16 @@ pub(super) fn autocast_cache() -> Remedy {
     offer("code", "autocast_cache", apply, "Autocast keeps half copies of parameters until its outermost block ends.")
 }
 
+pub(super) fn fewer_streams() -> Remedy {
+    let apply = "wait for the side stream (wait_stream) before tensors are dropped, instead of record_stream";
+    offer("code", "fewer_streams", apply, "Then their blocks are free at once.")
+}
+
+pub(super) fn leave_room() -> Remedy {
+    let apply = "torch.cuda.set_per_process_memory_fraction(0.95)";
+    offer("environment", "leave_room", apply, "Leaves room for what is outside PyTorch's allocator.")
+}
+
 pub(super) fn train_mode() -> Remedy {
     offer(
         "code",

@@ -151,6 +151,17 @@ fn of_table(table: &Table, about: &About<'_>) -> Answer {
     if has_failed || !is_mostly_cache(table) {
         return full(table, live, has_failed);
     }
+    if let Some(retries) = table.retries.filter(|n| *n > 0) {
+        let summary = format!(
+            "{} has run out of room: PyTorch gave back what it had cached and asked again, which costs time. {} are live in {} \
+             reserved, so what is cached is in pieces that later requests cannot use.",
+            words::capital(&format!("{} times the driver", words::count(retries))),
+            words::bytes(live),
+            words::bytes(reserved)
+        );
+        let layout = finding(Cause::Fragmentation, Confidence::Weak, summary, unused, table.figures());
+        return Answer::of(layout).ask(next::record());
+    }
     let summary = format!(
         "{} are live in {} reserved, and no request has failed by this table: the rest is cache, which is reused and is no leak.",
         words::bytes(live),

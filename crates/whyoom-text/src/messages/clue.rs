@@ -27,6 +27,8 @@ pub enum Doing {
     Parameters,
     /// Gradient checkpointing asked for in a model that is in evaluation mode.
     CheckpointInEval,
+    /// Memory of the host being pinned.
+    Pinning,
     /// A checkpoint being made.
     Saving,
     /// `RuntimeError` or the OOM itself is caught, and the program goes on.
@@ -46,7 +48,7 @@ pub struct Clue {
 }
 
 /// A clue, and the words of it: the group `words` if it has one, else all that matched.
-const ROWS: [(Doing, &str); 11] = [
+const ROWS: [(Doing, &str); 12] = [
     (Doing::CudaGraphs, r"reduce-overhead|cuda_?graph|torch\.cuda\.graph\b|CUDA graph|mode=.max-autotune."),
     (
         Doing::Convolution,
@@ -68,6 +70,7 @@ const ROWS: [(Doing, &str); 11] = [
         Doing::Saving,
         r"Failed to clone\(\) tensor|\bstate_dict\(\)|torch\.save\(|\bsave_checkpoint\b|\bsave_pretrained\b|_save_checkpoint",
     ),
+    (Doing::Pinning, r"\bpin_memory\b|cudaHostAlloc|cudaHostRegister|_pin_memory_loop"),
     (Doing::Caught, r"^\s*except (?:\w+\.)*(?:RuntimeError|OutOfMemoryError|Exception)\b"),
     (
         Doing::Caught,
@@ -75,7 +78,7 @@ const ROWS: [(Doing, &str); 11] = [
     ),
 ];
 
-const NEEDLES: [&str; 28] = [
+const NEEDLES: [&str; 30] = [
     "reduce-overhead",
     "cudagraph",
     "cuda_graph",
@@ -100,6 +103,8 @@ const NEEDLES: [&str; 28] = [
     "gradient_checkpointing",
     "except ",
     "skipping",
+    "pin_memory",
+    "cudahost",
     "state_dict(",
     "torch.save(",
     "save_checkpoint",

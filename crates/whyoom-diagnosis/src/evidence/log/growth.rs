@@ -38,6 +38,15 @@ pub(super) fn grows(
         );
         return Answer::of(finding(Cause::Healthy, Confidence::Weak, summary, 0, evidence)).ask(next::record());
     }
+    if super::is_peak(series.measure) {
+        let summary = format!(
+            "{} rises by {}. A running maximum cannot fall: it shows the largest step so far, and not whether anything is kept.",
+            name(series),
+            amount(series, rise as f64)
+        );
+        return Answer::of(finding(Cause::Undetermined, Confidence::Weak, summary, rise, evidence))
+            .ask(next::allocator_figures());
+    }
     if series.measure == Measure::Reserved {
         return reserved_grows(drawn, about, &pace, rise, evidence);
     }
@@ -72,7 +81,9 @@ pub(super) fn grows(
         name(series),
         amount(series, rise as f64)
     );
-    let is_sure = is_live && series.figures.count >= 3;
+    // A growth that ends in the failure explains it, whatever the figures are called.
+    let is_fatal = about.has_failed && rise >= first / 5;
+    let is_sure = (is_live || is_fatal) && series.figures.count >= 3;
     let sure = if is_sure { Confidence::Strong } else { Confidence::Weak };
     let mut answer = Answer::of(finding(Cause::Leak, sure, summary, rise, evidence));
     if not_layout {
@@ -119,6 +130,13 @@ fn time_left(drawn: &Drawn<'_>, log: &StepLog) -> Option<String> {
 
 /// Only reserved bytes are printed.
 fn reserved_grows(drawn: &Drawn<'_>, about: &About<'_>, pace: &str, rise: u64, evidence: Vec<Evidence>) -> Answer {
+    if about.says(Doing::CudaGraphs).is_some() {
+        let summary = format!(
+            "Reserved memory grows by {pace} in a program that captures CUDA graphs: each captured shape keeps a pool of its own."
+        );
+        let pool = finding(Cause::PrivatePool, Confidence::Weak, summary, rise, evidence);
+        return Answer::of(pool).offer([offers::fewer_graphs(), offers::without_graphs()]).ask(next::pools());
+    }
     let shapes = about.count(Doing::Shapes);
     if shapes >= 2 {
         let summary = format!(

@@ -210,10 +210,41 @@ fn of_series(drawn: &Drawn<'_>, all: &[Drawn<'_>], log: &StepLog, about: &About<
     }
 }
 
+/// One figure far above both of its neighbours, which are level.
+fn outlier(series: &StepSeries, evidence: &[Evidence]) -> Option<Answer> {
+    let points = series.figures.points();
+    let (at, peak) = points.iter().enumerate().max_by_key(|(i, p)| (p.bytes, usize::MAX - i))?;
+    let (before, after) = (points.get(at.checked_sub(1)?)?.bytes, points.get(at + 1)?.bytes);
+    let base = series.figures.min?.bytes;
+    let is_near = |bytes: u64| bytes - base <= (peak.bytes - base) / 5;
+    // A second figure of that height is a pattern.
+    let is_alone = points.iter().filter(|p| !is_near(p.bytes)).count() == 1;
+    if !is_near(before) || !is_near(after) || !is_alone || peak.bytes < base + base / 10 {
+        return None;
+    }
+    let summary = format!(
+        "{} is level at about {} and is {} once, at one step: that step is another one (a longer batch, an evaluation).",
+        name(series),
+        amount(series, before as f64),
+        amount(series, peak.bytes as f64)
+    );
+    let spike = finding(Cause::Spike, Confidence::Strong, summary, peak.bytes - base, evidence.to_vec());
+    Some(
+        Answer::of(spike)
+            .not(Cause::Leak, "what rose fell again at once")
+            .offer([offers::bound_inputs()])
+            .ask(next::record()),
+    )
+}
+
 fn saw_tooth(drawn: &Drawn<'_>, fall: u64, drift: Option<i64>, resets: u64, mut evidence: Vec<Evidence>) -> Answer {
     let series = drawn.series;
+    if let Some(found) = outlier(series, &evidence) {
+        return found;
+    }
     let pace = per(drawn).0;
-    evidence.push(in_number(format!("falls {resets} times, by {}", amount(series, fall as f64)), resets, "count", &[]));
+    let times = words::plural(resets, "time", "times");
+    evidence.push(in_number(format!("falls {times}, by {}", amount(series, fall as f64)), resets, "count", &[]));
     if let Some(drift) = drift.filter(|d| *d > 0 && d.unsigned_abs() > fall / 50) {
         let summary = format!(
             "{} rises by {pace} and falls again, but {} more stays each time: beside what is collected and let go, something is \

@@ -10,7 +10,8 @@ use crate::explanation::{Cause, Confidence};
 
 /// `1.13.1+cu117` as (1, 13).
 fn release(label: &str) -> Option<(u16, u16)> {
-    let word = label.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()))?;
+    let from = label.find(|c: char| c.is_ascii_digit())?;
+    let word = label[from..].split_whitespace().next()?;
     let mut parts = word.split(['.', '+', '-']);
     let (major, minor) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
     ((1..=2).contains(&major) && minor < 40).then_some((major, minor))

@@ -36,12 +36,15 @@ pub(super) fn larger_than_card(scene: &Scene<'_>) -> Option<Answer> {
                 .ask(super::super::next::device_memory()),
         );
     }
+    let more = if times < 1.5 {
+        format!("{} more than the {}", words::bytes(request.bytes - total.bytes), words::bytes(total.bytes))
+    } else {
+        format!("{} times the {}", words::ratio(times), words::bytes(total.bytes))
+    };
     let summary = format!(
-        "{}, {} times the {} of the whole card: no setting, no other card of this size and no freed memory can serve it. \
+        "{}, {more} of the whole card: no setting, no second card of the same size and no freed memory can serve it. \
          One tensor of the model is too large, as a full attention matrix, a one-hot encoding or an outer product is.",
-        scene.request(),
-        words::ratio(times),
-        words::bytes(total.bytes)
+        scene.request()
     );
     let finding = finding(Cause::Capacity, Confidence::Proven, summary, request.bytes - total.bytes, evidence);
     Some(
@@ -109,6 +112,20 @@ pub(super) fn all_live(scene: &Scene<'_>) -> Option<Answer> {
     Some(less_of_it(scene, own_share(scene, answer)))
 }
 
+/// What is live and the request are more than the card has, whatever was free.
+pub(super) fn beyond_total(scene: &Scene<'_>) -> Option<Answer> {
+    let (needed, total) = (scene.needed()?, scene.message.total_bytes?);
+    if scene.needed_at_least()? <= scene.total_at_most()? {
+        return None;
+    }
+    let [needed_text, total_text] = words::bytes_apart([needed, total.bytes]);
+    let summary =
+        format!("{}{}: together {needed_text}, and the card has {total_text}.", scene.request(), scene.state());
+    let capacity =
+        finding(Cause::Capacity, Confidence::Proven, summary, needed.saturating_sub(total.bytes), scene.figures());
+    Some(less_of_it(scene, Answer::of(capacity)))
+}
+
 /// What is live fills the card, though the unused bytes would have served this request.
 pub(super) fn nearly_full(scene: &Scene<'_>) -> Option<Answer> {
     let message = scene.message;
@@ -160,8 +177,11 @@ fn less_of_it(scene: &Scene<'_>, answer: Answer) -> Answer {
     let needed = scene.needed().unwrap_or(0);
     let bytes = |q: Option<whyoom_text::Quantity>| q.map(|q| q.bytes);
     let (outside, total) = (bytes(scene.message.outside_bytes), bytes(scene.message.total_bytes));
+    if scene.about.says_near(Doing::OptimizerStep, scene.seen.input, place).is_some() {
+        return answer.and(optimizer(scene)).offer(offers::smaller_optimizer());
+    }
     let kept = if scene.lead().is_empty() { Vec::new() } else { offers::no_graph_kept() };
-    let mut answer = answer.and(optimizer(scene)).offer(kept).offer(offers::against_capacity(needed, outside, total));
+    let mut answer = answer.offer(kept).offer(offers::against_capacity(needed, outside, total));
     if let Some(first) = answer.findings.first_mut() {
         first.evidence.extend(scene.lead());
     }

@@ -13,6 +13,31 @@ use crate::words;
 /// Unused bytes below this share of what is reserved are the usual loss; the amount comes first then.
 const USUAL_LOSS: f64 = 0.10;
 
+/// Freed blocks wait for other streams.
+pub(super) fn pending(scene: &Scene<'_>) -> Option<Answer> {
+    let message = scene.message;
+    let (live, active, reserved) = (message.allocated_bytes?, message.active_bytes?, message.reserved_bytes?);
+    let waiting = active.bytes.saturating_sub(live.bytes);
+    if waiting < reserved.bytes / 10 {
+        return None;
+    }
+    let summary = format!(
+        "{} with {} live and {} active: {} are freed and still wait for another stream (record_stream), so they serve nobody.",
+        scene.request(),
+        words::bytes(live.bytes),
+        words::bytes(active.bytes),
+        words::bytes(waiting)
+    );
+    let mut evidence = scene.figures();
+    evidence.push(in_bytes(format!("{} wait for other streams", words::bytes(waiting)), waiting, &[]));
+    let pending = finding(Cause::PendingFree, Confidence::Strong, summary, waiting, evidence);
+    Some(
+        Answer::of(pending)
+            .not(Cause::Fragmentation, "what is neither live nor waiting is little")
+            .offer([offers::fewer_streams()]),
+    )
+}
+
 /// The request would fit if what PyTorch holds unused lay in one piece.
 pub(super) fn of_unused(scene: &Scene<'_>) -> Option<Answer> {
     let message = scene.message;
@@ -87,7 +112,7 @@ fn graphs(scene: &Scene<'_>) -> Option<Answer> {
         (Confidence::Weak, "and the program captures CUDA graphs, whose pools nothing else may use".to_owned())
     };
     let summary = format!(
-        "{}{}: far more than was asked, {where_}. Memory in such a pool serves its graphs alone; ask how much of the unused \
+        "{}{}; {where_}. Memory in such a pool serves its graphs alone; ask how much of the unused \
          bytes is theirs before calling it fragmentation.",
         scene.request(),
         scene.state(),

@@ -44,6 +44,20 @@ pub(super) fn block(scene: &Scene<'_>) -> Option<Answer> {
     )
 }
 
+/// Metal gives no single buffer of more than a limit of its own.
+pub(super) fn buffer(scene: &Scene<'_>) -> Option<Answer> {
+    if scene.message.form != "mps_buffer_size" {
+        return None;
+    }
+    let summary = format!(
+        "{}: Metal gives no single buffer that large, however much is free. One tensor is too large for it.",
+        scene.request()
+    );
+    let bytes = scene.message.request_bytes.map_or(0, |q| q.bytes);
+    let finding = finding(Cause::Limit, Confidence::Strong, summary, bytes, scene.figures());
+    Some(Answer::of(finding).offer([offers::split_tensor(), offers::memory_efficient_attention()]))
+}
+
 /// Apple's GPUs: the high watermark.
 pub(super) fn mps(scene: &Scene<'_>) -> Option<Answer> {
     let message = scene.message;
@@ -56,6 +70,18 @@ pub(super) fn mps(scene: &Scene<'_>) -> Option<Answer> {
     let [sum_text, allowed_text] = words::bytes_apart([sum, allowed.bytes]);
     let mut evidence = scene.figures();
     evidence.push(in_bytes(format!("live, other and requested bytes are {sum_text} together"), sum, &[]));
+    if sum <= allowed.bytes.saturating_sub(allowed.within) {
+        let summary = format!(
+            "{}{}: together with other allocations {sum_text}, and {allowed_text} are allowed, so it is not the watermark that \
+             refused but the system itself.",
+            scene.request(),
+            scene.state()
+        );
+        let unknown = finding(Cause::Undetermined, Confidence::Weak, summary, request.bytes, evidence);
+        return Some(
+            Answer::of(unknown).not(Cause::Limit, "the sum is below what is allowed").offer([offers::smaller_batch()]),
+        );
+    }
     let arithmetic = format!(
         "{}: {} by PyTorch, {} otherwise and the request are {sum_text}, and {allowed_text} are allowed",
         scene.request(),
@@ -75,6 +101,23 @@ pub(super) fn mps(scene: &Scene<'_>) -> Option<Answer> {
     let summary = format!("{arithmetic}: the high watermark refuses, which is a share of what the system recommends.");
     let finding = finding(Cause::Limit, Confidence::Proven, summary, request.bytes, evidence);
     Some(Answer::of(finding).offer([offers::mps_watermark(), offers::smaller_batch()]))
+}
+
+/// cudaMallocAsync asks whether live and requested bytes pass the fraction, and nothing else.
+pub(super) fn asynchronous_cap(scene: &Scene<'_>) -> Option<Answer> {
+    let message = scene.message;
+    let (allowed, needed) = (message.allowed_bytes?, scene.needed()?);
+    if message.backend != Backend::Async || needed <= allowed.bytes {
+        return None;
+    }
+    let [needed_text, allowed_text] = words::bytes_apart([needed, allowed.bytes]);
+    let summary = format!(
+        "{}{}: together {needed_text}, and {allowed_text} are allowed by the memory fraction.",
+        scene.request(),
+        scene.state()
+    );
+    let cap = finding(Cause::Limit, Confidence::Proven, summary, needed - allowed.bytes, scene.figures());
+    Some(Answer::of(cap).offer([offers::raise_fraction()]))
 }
 
 /// A fraction of the card, while the card has room.

@@ -25,19 +25,23 @@ use scene::Scene;
 const FAILURES: usize = 256;
 
 /// In the order in which they are asked.
-const RULES: [fn(&Scene<'_>) -> Option<Answer>; 13] = [
+const RULES: [fn(&Scene<'_>) -> Option<Answer>; 17] = [
     unexplained::impossible,
     limits::rejected,
     limits::block,
+    limits::buffer,
     limits::mps,
     amount::larger_than_card,
     limits::cap,
+    limits::asynchronous_cap,
     unexplained::free_covers_request,
     amount::beyond_card,
     unexplained::asynchronous,
     others::hold_it,
+    layout::pending,
     layout::of_unused,
     amount::all_live,
+    amount::beyond_total,
     unexplained::partial,
 ];
 

@@ -42,10 +42,13 @@ impl Scene<'_> {
         self.message.total_bytes.map(most)
     }
 
-    /// The driver had as much free as was asked, whatever the rounding.
+    /// The driver had well more free than was asked, whatever the rounding.
     pub(super) fn is_in_free(&self) -> bool {
         let (Some(request), Some(free)) = (self.message.request_bytes, self.message.free_bytes) else { return false };
-        most(request) <= least(free)
+        // Some pages that are free make no room: the driver's granularity, its page tables, and the moment between the
+        // failure and the message.
+        let floor = self.message.total_bytes.map_or(0, |total| total.bytes / 100);
+        most(request).saturating_mul(2) <= least(free) && free.bytes >= floor
     }
 
     /// So much is missing even if nothing lay between blocks, whatever the rounding; `None` if the request would fit.

@@ -142,7 +142,7 @@ pub(super) fn asynchronous(scene: &Scene<'_>) -> Option<Answer> {
     Some(
         Answer::of(unknown)
             .not(Cause::Capacity, "live and requested bytes are less than the card has")
-            .not(Cause::Limit, "a limit of 16 EiB is printed where none is set")
+            .not(Cause::Limit, "what is live and asked for is below any limit printed")
             .offer([offers::native_backend()])
             .ask(next::processes()),
     )
