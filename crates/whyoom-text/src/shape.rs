@@ -16,20 +16,30 @@ const MAX_NUMBERS: usize = 48;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Slot {
     /// Where its digits begin in the line.
-    pub start: usize,
-    pub digits: Digits,
-    pub is_negative: bool,
+    start: usize,
+    is_negative: bool,
 }
 
 impl Slot {
-    /// The value in `line`.
-    pub(crate) fn value(&self, line: &[u8]) -> f64 {
-        let text = line.get(self.start..self.digits.end).and_then(|digits| str::from_utf8(digits).ok());
-        // A number of a kind is finite.
-        let value = text.and_then(|text| self.digits.value(text)).unwrap_or(0.0);
-        if self.is_negative { -value } else { value }
+    /// The digits in `line`, and the value.
+    pub(crate) fn read(&self, line: &[u8]) -> Option<(Digits, f64)> {
+        let digits = Digits::at(line, self.start)?;
+        let text = str::from_utf8(line.get(self.start..digits.end)?).ok()?;
+        let value = digits.value(text)?;
+        Some((digits, if self.is_negative { -value } else { value }))
     }
 }
+
+/// A number of a line that is learnt.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    start: usize,
+    digits: Digits,
+    is_negative: bool,
+}
+
+/// The bit of a kind that says that there is no exponent.
+const PLAIN: u32 = 1 << 1;
 
 /// What numbers in the same place must have in common; `None` for those that are too large or too fine.
 #[inline]
@@ -43,7 +53,7 @@ fn kind(digits: &Digits, is_negative: bool) -> Option<u32> {
     let is_million = is_plain && digits.mantissa >= MILLION && digits.mantissa / 10_u64.pow(digits.decimals) >= MILLION;
     Some(
         u32::from(digits.decimals > 0)
-            | u32::from(is_plain) << 1
+            | if is_plain { PLAIN } else { 0 }
             | u32::from(is_million) << 2
             | u32::from(is_negative) << 3
             | digits.commas << 4,
@@ -60,12 +70,41 @@ fn holds_an_error_code(digits: &[u8]) -> bool {
     })
 }
 
+/// The end of the number that begins at `start`, and its [`kind`], without its value where that does not decide.
+fn skim(text: &[u8], start: usize, is_negative: bool) -> Option<(usize, u32)> {
+    const SHORT: usize = 6;
+    let digits = |from: usize| {
+        let rest = text.get(from..).unwrap_or_default();
+        rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len())
+    };
+    let whole = digits(start);
+    let mut end = start + whole;
+    let mut decimals = 0;
+    let next = text.get(end);
+    if whole == 0 || whole > SHORT || is_negative || matches!(next, Some(b',' | b'e' | b'E')) {
+        let digits = Digits::at(text, start)?;
+        return Some((digits.end, kind(&digits, is_negative)?));
+    }
+    if next == Some(&b'.') {
+        decimals = digits(end + 1);
+        let after = text.get(end + 1 + decimals);
+        if decimals > 0 && (whole + decimals > Digits::EXACT as usize || matches!(after, Some(b'e' | b'E'))) {
+            let digits = Digits::at(text, start)?;
+            return Some((digits.end, kind(&digits, is_negative)?));
+        }
+        end += if decimals > 0 { 1 + decimals } else { 0 };
+    }
+    Some((end, u32::from(decimals > 0) | PLAIN))
+}
+
 #[derive(Debug, Clone)]
 struct Piece {
     /// Bytes before the number that are always the same.
     literal: usize,
     kind: u32,
     is_negative: bool,
+    /// Its length decides, or the number.
+    is_fixed: bool,
     /// Its length, where that decides.
     length: Option<usize>,
     /// The number, where that decides.
@@ -92,16 +131,17 @@ impl Shape {
                 return None;
             }
             at += piece.literal;
-            let digits = Digits::at(text, at)?;
-            if kind(&digits, piece.is_negative) != Some(piece.kind)
-                || piece.length.is_some_and(|length| digits.end - at != length)
-                || piece.text.as_deref().is_some_and(|number| *number != text[at..digits.end])
-                || digits.count >= 4 && holds_an_error_code(&text[at..digits.end])
+            let (end, kind) = skim(text, at, piece.is_negative)?;
+            if kind != piece.kind
+                || piece.is_fixed
+                    && (piece.length.is_some_and(|length| end - at != length)
+                        || piece.text.as_deref().is_some_and(|number| *number != text[at..end]))
+                || end - at >= 4 && holds_an_error_code(&text[at..end])
             {
                 return None;
             }
-            slots.push(Slot { start: at, digits, is_negative: piece.is_negative });
-            at = digits.end;
+            slots.push(Slot { start: at, is_negative: piece.is_negative });
+            at = end;
         }
         if !text[at..].starts_with(literals) {
             return None;
@@ -116,7 +156,7 @@ impl Shape {
 pub struct Sketch {
     shape: Shape,
     /// Where the numbers stand in the line, and where the text begins in it.
-    slots: Vec<Slot>,
+    slots: Vec<Taken>,
     text: usize,
 }
 
@@ -139,7 +179,7 @@ impl Sketch {
                 let start = number.start + usize::from(is_negative);
                 let digits = Digits::at(part.as_bytes(), start)?;
                 let digits = Digits { end: digits.end + begin, ..digits };
-                slots.push(Slot { start: start + begin, digits, is_negative });
+                slots.push(Taken { start: start + begin, digits, is_negative });
             }
         }
         if slots.len() > MAX_NUMBERS {
@@ -162,6 +202,7 @@ impl Sketch {
                 literal: literal.len(),
                 kind: kind(&slot.digits, slot.is_negative)?,
                 is_negative: slot.is_negative,
+                is_fixed: ends("gpu "),
                 length: ends("gpu ").then_some(slot.digits.end - slot.start),
                 text: ends("gpu ").then(|| whole[slot.start..slot.digits.end].into()),
             });
@@ -186,7 +227,7 @@ impl Sketch {
     pub(crate) fn fix_lengths(&mut self, from: usize, to: usize) {
         for (piece, slot) in self.shape.pieces.iter_mut().zip(&self.slots) {
             if slot.start < to && slot.digits.end > from {
-                piece.length = Some(slot.digits.end - slot.start);
+                (piece.is_fixed, piece.length) = (true, Some(slot.digits.end - slot.start));
             }
         }
     }
@@ -208,6 +249,7 @@ impl Sketch {
 
     fn freeze(&mut self, index: usize, whole: &[u8]) {
         let slot = self.slots[index];
+        self.shape.pieces[index].is_fixed = true;
         self.shape.pieces[index].text = Some(whole[slot.start..slot.digits.end].into());
     }
 

@@ -254,9 +254,10 @@ impl QueryCsv {
         }
         for (column, slot, number) in &lesson.numbers {
             let slot = line.slots.get(*slot)?;
-            let number = Number { value: slot.value(line.bytes), decimals: slot.digits.decimals, ..*number };
+            let (digits, value) = slot.read(line.bytes)?;
+            let number = Number { value, decimals: digits.decimals, ..*number };
             match column.property {
-                Property::Index => index = Some(u32::try_from(slot.digits.mantissa).ok()?),
+                Property::Index => index = Some(u32::try_from(digits.mantissa).ok()?),
                 Property::Utilization => sample.utilization = share(number.value),
                 Property::Used => sample.used = Some(sized(&number, column.unit)?),
                 Property::Free => sample.free = Some(sized(&number, column.unit)?),

@@ -86,7 +86,7 @@ impl Counters {
     }
 
     fn read(&self, line: &Again<'_>) -> Group {
-        let value = |slot: Option<usize>| Some(line.slots.get(slot?)?.value(line.bytes));
+        let value = |slot: Option<usize>| Some(line.slots.get(slot?)?.read(line.bytes)?.1);
         Group {
             step: value(self.step).map(|value| value as u64),
             batch: value(self.batch).map(|value| value as u64),
@@ -290,8 +290,9 @@ impl Steps {
             bytes: 0,
         };
         for (figure, slot, series) in &mut known.figures {
-            let Some(slot) = line.slots.get(*slot) else { continue };
-            figure.number = number(&figure.number, slot, line.bytes);
+            let slot = line.slots.get(*slot);
+            let Some(number) = slot.and_then(|slot| number(&figure.number, slot, line.bytes)) else { continue };
+            figure.number = number;
             if let Some(index) = series {
                 self.table.push_to(*index, figure, point);
             } else {
@@ -304,6 +305,7 @@ impl Steps {
     }
 }
 
-fn number(like: &Number, slot: &Slot, line: &[u8]) -> Number {
-    Number { value: slot.value(line), decimals: slot.digits.decimals, ..*like }
+fn number(like: &Number, slot: &Slot, line: &[u8]) -> Option<Number> {
+    let (digits, value) = slot.read(line)?;
+    Some(Number { value, decimals: digits.decimals, ..*like })
 }
