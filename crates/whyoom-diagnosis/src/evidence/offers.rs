@@ -260,6 +260,11 @@ pub(super) fn leave_room() -> Remedy {
     offer("environment", "leave_room", apply, "Leaves room for what is outside PyTorch's allocator.")
 }
 
+pub(super) fn no_cycles() -> Remedy {
+    let apply = "break the cycle (weakref, no lambda that holds self), or gc.collect() where it is due";
+    offer("code", "no_cycles", apply, "")
+}
+
 pub(super) fn train_mode() -> Remedy {
     offer(
         "code",

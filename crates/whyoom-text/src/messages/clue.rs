@@ -27,6 +27,10 @@ pub enum Doing {
     Parameters,
     /// Gradient checkpointing asked for in a model that is in evaluation mode.
     CheckpointInEval,
+    /// The allocator gave back what it had cached and asked again.
+    Retries,
+    /// Python's collector is called.
+    Collecting,
     /// Memory of the host being pinned.
     Pinning,
     /// A checkpoint being made.
@@ -48,7 +52,7 @@ pub struct Clue {
 }
 
 /// A clue, and the words of it: the group `words` if it has one, else all that matched.
-const ROWS: [(Doing, &str); 12] = [
+const ROWS: [(Doing, &str); 14] = [
     (Doing::CudaGraphs, r"reduce-overhead|cuda_?graph|torch\.cuda\.graph\b|CUDA graph|mode=.max-autotune."),
     (
         Doing::Convolution,
@@ -71,6 +75,8 @@ const ROWS: [(Doing, &str); 12] = [
         r"Failed to clone\(\) tensor|\bstate_dict\(\)|torch\.save\(|\bsave_checkpoint\b|\bsave_pretrained\b|_save_checkpoint",
     ),
     (Doing::Pinning, r"\bpin_memory\b|cudaHostAlloc|cudaHostRegister|_pin_memory_loop"),
+    (Doing::Retries, r"num_alloc_retries\D{1,4}[1-9]|[1-9][0-9]* (?:pytorch )?allocator cache flushes"),
+    (Doing::Collecting, r"\bgc\.collect\b"),
     (Doing::Caught, r"^\s*except (?:\w+\.)*(?:RuntimeError|OutOfMemoryError|Exception)\b"),
     (
         Doing::Caught,
@@ -78,7 +84,7 @@ const ROWS: [(Doing, &str); 12] = [
     ),
 ];
 
-const NEEDLES: [&str; 30] = [
+const NEEDLES: [&str; 33] = [
     "reduce-overhead",
     "cudagraph",
     "cuda_graph",
@@ -104,6 +110,9 @@ const NEEDLES: [&str; 30] = [
     "except ",
     "skipping",
     "pin_memory",
+    "num_alloc_retries",
+    "cache flushes",
+    "gc.collect",
     "cudahost",
     "state_dict(",
     "torch.save(",

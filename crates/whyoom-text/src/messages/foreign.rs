@@ -125,7 +125,7 @@ const ROWS: [Row; 35] = [
     (
         Source::Nccl,
         YES,
-        r"NCCL.*out of memory|Cuda failure (?:2 )?'out of memory'|ncclSystemError.*(?:out of memory|Cannot allocate)",
+        r"NCCL.*out of memory|Failed to CUDA (?:calloc|malloc|host alloc)|Cuda failure (?:2 )?'out of memory'|ncclSystemError.*(?:out of memory|Cannot allocate)",
     ),
     (
         Source::SharedMemory,

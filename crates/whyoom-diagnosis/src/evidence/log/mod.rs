@@ -2,9 +2,11 @@
 
 mod growth;
 mod one;
+mod pairs;
 mod versions;
 
 use whyoom_text::Fact;
+use whyoom_text::messages::Doing;
 use whyoom_text::series::{Analysis, GapTrend, Relation, Shape, analyse, compare};
 use whyoom_text::steps::{Measure, StepLog, StepSeries};
 
@@ -37,6 +39,9 @@ pub(super) fn judge(subject: &Subject<'_>, about: &About<'_>) -> Answer {
     for log in logs(subject) {
         answer.take(of_log(log, about));
     }
+    if answer.findings.is_empty() {
+        answer.take(pressure(&StepLog::default(), about).unwrap_or_default());
+    }
     answer
 }
 
@@ -46,6 +51,56 @@ struct Drawn<'a> {
     analysis: Analysis,
     /// Against what is reserved on the same lines.
     gap: Option<Relation>,
+}
+
+/// The allocator had to give back its cache to be served: the card is full, by what is live or by pieces.
+fn pressure(log: &StepLog, about: &About<'_>) -> Option<Answer> {
+    let clue = about.says(Doing::Retries)?;
+    let last = |measure| log.series.iter().find(|s| s.measure == measure).and_then(|s| s.figures.last).map(|p| p.bytes);
+    let live = last(Measure::MaxAllocated).or_else(|| last(Measure::Allocated));
+    let reserved = last(Measure::MaxReserved).or_else(|| last(Measure::Reserved));
+    let is_pieces = live.zip(reserved).is_some_and(|(live, reserved)| live < reserved / 10 * 9);
+    let figures = match live.zip(reserved) {
+        Some((live, reserved)) => format!(" {} are live in {} reserved.", words::bytes(live), words::bytes(reserved)),
+        None => String::new(),
+    };
+    if figures.is_empty() && about.has_failed {
+        return None;
+    }
+    let why = match (figures.is_empty(), is_pieces) {
+        (true, _) => "",
+        (false, true) => " As far as these go, what is cached is in pieces.",
+        (false, false) => " As far as these go, nearly all of it is live.",
+    };
+    let summary = format!(
+        "The driver has refused memory, and PyTorch gave back its cache and asked again (\"{}\"): the card is full, and steps \
+         become slow.{figures}{why}",
+        clue.text.chars().take(80).collect::<String>()
+    );
+    let cause = if is_pieces { Cause::Fragmentation } else { Cause::Capacity };
+    Some(Answer::of(finding(cause, Confidence::Weak, summary, 0, Vec::new())).ask(next::record()))
+}
+
+/// What Python's collector frees was held by cycles.
+fn cycles(drawn: &Drawn<'_>, about: &About<'_>, evidence: &[Evidence]) -> Option<Answer> {
+    about.says(Doing::Collecting)?;
+    let max = drawn.series.figures.max?.bytes;
+    let fall = match drawn.analysis.shape {
+        Shape::SawTooth { fall, .. } | Shape::Decline { fall } => fall,
+        Shape::Jump { by, .. } if by < 0 => by.unsigned_abs(),
+        _ => return None,
+    };
+    if fall < max / 10 {
+        return None;
+    }
+    let summary = format!(
+        "{} falls by {} where Python's collector runs: what it frees was held by reference cycles until then.",
+        name(drawn.series),
+        amount(drawn.series, fall as f64)
+    );
+    let mut leak = finding(Cause::Leak, Confidence::Weak, summary, fall, evidence.to_vec());
+    leak.subcause = Some("reference_cycle");
+    Some(Answer::of(leak).offer([offers::no_cycles()]).ask(next::record()))
 }
 
 /// What is live says most, a peak or a capacity least.
@@ -82,6 +137,9 @@ fn of_log(log: &StepLog, about: &About<'_>) -> Answer {
         }
     }
     let mut answer = Answer { steps: 0, ..Answer::default() };
+    if let Some(found) = pressure(log, about).or_else(|| pairs::judge(log, about)) {
+        return found;
+    }
     if drawn.iter().all(|d| matches!(d.analysis.shape, Shape::TooFew)) {
         return one::judge(log);
     }
@@ -175,6 +233,9 @@ fn of_series(drawn: &Drawn<'_>, all: &[Drawn<'_>], log: &StepLog, about: &About<
         ),
         in_number(format!("{} figures", words::count(series.figures.count)), series.figures.count, "count", &[]),
     ];
+    if let Some(found) = cycles(drawn, about, &evidence) {
+        return found;
+    }
     match drawn.analysis.shape {
         // A maximum never falls: two of them that differ by little show nothing.
         Shape::Growth { .. } | Shape::Staircase { .. } if is_peak(series.measure) && last < first + first / 20 => {

@@ -1,7 +1,7 @@
 //! More is needed than there is.
 
-use whyoom_text::messages::Doing;
 use whyoom_text::messages::Impossible;
+use whyoom_text::messages::{Backend, Doing};
 
 use super::super::answer::{Answer, finding};
 use super::super::offers;
@@ -21,7 +21,8 @@ pub(super) fn larger_than_card(scene: &Scene<'_>) -> Option<Answer> {
     evidence.push(in_ratio(format!("the request is {} times the card", words::ratio(times)), times, &[]));
     let holds_nothing = scene.message.allocated_bytes.is_some_and(|a| a.bytes == 0);
     let has_free = scene.message.free_bytes.is_some_and(|f| f.bytes >= total.bytes / 2);
-    if holds_nothing && has_free && times < 2.0 {
+    let shares_memory = scene.message.backend == Backend::Hip || times < 2.0;
+    if holds_nothing && has_free && shares_memory {
         let summary = format!(
             "{}, more than the {} that the driver reports as the whole device, and nothing was allocated yet. On a device that \
              shares the host's memory the driver may report a part of it; whether that is so here, the message does not say.",

@@ -50,7 +50,8 @@ pub(super) fn of_unused(scene: &Scene<'_>) -> Option<Answer> {
         return Some(answer);
     }
     if share < USUAL_LOSS {
-        return amount::nearly_full(scene);
+        let is_open = share >= USUAL_LOSS / 2.0 && scene.spare_if_compact()? >= message.request_bytes?.bytes;
+        return if is_open { either(scene) } else { amount::nearly_full(scene) };
     }
     if let Some(answer) = workspace(scene) {
         return Some(answer);
@@ -61,6 +62,32 @@ pub(super) fn of_unused(scene: &Scene<'_>) -> Option<Answer> {
             .not(Cause::Capacity, "what is live and the request fit together in what PyTorch can have")
             .offer(against_fragmentation(scene)),
     )
+}
+
+/// Live memory is most of what there is, and yet the gaps would have held the request more than twice.
+fn either(scene: &Scene<'_>) -> Option<Answer> {
+    let message = scene.message;
+    let (unused, live) = (message.reserved_unallocated_bytes?, message.allocated_bytes?);
+    let spare = scene.spare_if_compact()?;
+    let can_have = message.reserved_bytes?.bytes.saturating_add(message.takeable_bytes()?.bytes);
+    let share = live.bytes as f64 / can_have.max(1) as f64;
+    let summary = format!(
+        "{}{}. {:.0} % of the {} that PyTorch can have is live, so it is nearly full; and without gaps the request would have \
+         left {}, so the layout failed it. Whether live memory still grows decides which of the two to mend: one message does \
+         not say.",
+        scene.request(),
+        scene.state(),
+        share * 100.0,
+        words::bytes(can_have),
+        words::bytes(spare)
+    );
+    let open = finding(Cause::Undetermined, Confidence::Weak, summary, unused.bytes, scene.figures());
+    let mut list = offers::against_capacity(scene.needed()?, message.outside_bytes.map(|q| q.bytes), None);
+    list.truncate(1);
+    if !scene.about.has_expandable() && !scene.about.lacks_expandable() {
+        list.push(offers::expandable("PyTorch 2.1 or later; passes this request, and not for long if memory grows."));
+    }
+    Some(Answer::of(open).offer(list))
 }
 
 /// The same under a cap.
