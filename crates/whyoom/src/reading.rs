@@ -50,21 +50,20 @@ pub(crate) fn file(path: &Path, options: &ReadOptions) -> Result<Content, ReadEr
     Ok(Content::Text(text))
 }
 
-/// Reads a pipe, whatever comes through it.
-pub(crate) fn piped(stdin: impl Read + Send, name: &str, options: &ReadOptions) -> Result<Content, ReadError> {
-    let mut stdin = stdin;
-    let head = head(&mut stdin)?;
-    let whole = head.as_slice().chain(stdin);
-    // Compressed data is decompressed before it is looked at again.
-    let is_compressed =
-        matches!(head.as_slice(), [0x1F, 0x8B, ..] | [0x28, 0xB5, 0x2F, 0xFD, ..] | [0xFD, b'7', b'z', ..]);
-    if is_compressed {
-        let mut stream = decompressed(whole)?;
-        let inner = self::head(&mut stream)?;
-        let whole = inner.as_slice().chain(stream);
-        return either(whole, &inner, name, options);
+/// Reads a pipe, whatever comes through it. What was read of it to tell what it is goes before the rest.
+pub(crate) fn piped(mut stdin: impl Read + Send, name: &str, options: &ReadOptions) -> Result<Content, ReadError> {
+    let mut seen = Vec::new();
+    let mut kept = Kept { from: &mut stdin, seen: &mut seen };
+    // What cannot be decompressed is for the reader of snapshots to name.
+    let head = decompressed(&mut kept).and_then(|mut stream| head(&mut stream)).unwrap_or_default();
+    let whole = seen.as_slice().chain(stdin);
+    if is_text(&head) {
+        let meta = InputMeta { path: name.to_owned(), size_bytes: 0 };
+        return text(decompressed(whole)?, &head, meta).map(Content::Text);
     }
-    either(whole, &head, name, options)
+    let snapshot = read_reader(whole, options)?;
+    let meta = InputMeta { path: name.to_owned(), size_bytes: snapshot.input_bytes };
+    Ok(Content::Snapshot(Box::new((meta, snapshot))))
 }
 
 /// Reads a log from a pipe and passes on what comes through, as it comes.
@@ -79,22 +78,10 @@ pub(crate) fn passed_on(stdin: impl Read, to: &mut dyn Write) -> Result<TextInpu
     Ok(text)
 }
 
-fn either(whole: impl Read, head: &[u8], name: &str, options: &ReadOptions) -> Result<Content, ReadError> {
-    if is_text(head) {
-        return text(whole, head, InputMeta { path: name.to_owned(), size_bytes: 0 }).map(Content::Text);
-    }
-    of_snapshot(whole, name, options)
-}
-
 fn snapshot(path: &Path, options: &ReadOptions) -> Result<Content, ReadError> {
     let snapshot = read_path(path, options)?;
     let size_bytes = std::fs::metadata(path).map_or(snapshot.input_bytes, |m| m.len());
     Ok(Content::Snapshot(Box::new((InputMeta { path: path.to_string_lossy().into_owned(), size_bytes }, snapshot))))
-}
-
-fn of_snapshot(whole: impl Read, name: &str, options: &ReadOptions) -> Result<Content, ReadError> {
-    let snapshot = read_reader(whole, options)?;
-    Ok(Content::Snapshot(Box::new((InputMeta { path: name.to_owned(), size_bytes: snapshot.input_bytes }, snapshot))))
 }
 
 /// The first bytes; fewer at the end, or where compressed data is damaged.
@@ -159,6 +146,20 @@ fn trace(reader: impl Read) -> Result<Text, ReadError> {
         cut_lines: 0,
         dropped_readings: 0,
     })
+}
+
+/// Keeps all that comes through.
+struct Kept<'a, R> {
+    from: &'a mut R,
+    seen: &'a mut Vec<u8>,
+}
+
+impl<R: Read> Read for Kept<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let read = self.from.read(buffer)?;
+        self.seen.extend_from_slice(&buffer[..read]);
+        Ok(read)
+    }
 }
 
 /// Keeps what comes through as long as it is short.
