@@ -1,6 +1,6 @@
 //! The one thing to collect next, as a command to paste.
 
-use whyoom_text::messages::{Backend, Release, Releases};
+use whyoom_text::messages::{Backend, Releases};
 
 use super::answer::finding;
 use crate::explanation::{Cause, Collect, Confidence, Finding};
@@ -13,10 +13,6 @@ pub(super) struct After {
 
 fn collect(why: &str, command: &str) -> Collect {
     Collect { why: why.to_owned(), command: command.to_owned() }
-}
-
-fn may_be(releases: Releases, major: u16, minor: u16) -> bool {
-    releases.below.is_none_or(|below| below > Release { major, minor })
 }
 
 /// A recording decides between a leak, a spike and an amount, and shows the line.
@@ -42,10 +38,10 @@ pub(super) fn after_message(after: &After) -> Collect {
 
 /// By release: recordings since 2.0, the summary since 1.4, before that nothing but the driver.
 pub(super) fn after_bare(releases: Releases) -> Collect {
-    if may_be(releases, 2, 1) {
+    if releases.may_be(2, 1) {
         return record();
     }
-    if may_be(releases, 1, 4) {
+    if releases.may_be(1, 4) {
         return collect(
             "allocated figures step by step tell a leak from an amount (PyTorch 2.1 and later can record every allocation)",
             "# each step\n\

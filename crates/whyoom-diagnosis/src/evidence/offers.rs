@@ -1,6 +1,6 @@
 //! What can be tried, where no replay can verify it: every remedy here says so.
 
-use whyoom_text::messages::{Backend, OomMessage, Release, Releases};
+use whyoom_text::messages::{Backend, OomMessage};
 
 use super::dossier::About;
 use crate::explanation::{Remedy, RemedyOutcome};
@@ -32,11 +32,6 @@ fn offer(kind: &'static str, name: &str, apply: impl Into<String>, note: &str) -
     }
 }
 
-/// Whether some of the releases left is at least this one.
-fn may_be(releases: Releases, major: u16, minor: u16) -> bool {
-    releases.below.is_none_or(|below| below > Release { major, minor })
-}
-
 /// Settings for a layout in pieces, where the releases have them and the text does not exclude them.
 pub(super) fn against_fragmentation(about: &About<'_>, message: &OomMessage) -> Vec<Remedy> {
     let mut list = Vec::new();
@@ -48,7 +43,7 @@ pub(super) fn against_fragmentation(about: &About<'_>, message: &OomMessage) -> 
         .zip(message.request_bytes)
         .and_then(|((unused, free), request)| unused.bytes.saturating_add(free.bytes).checked_sub(request.bytes));
     if is_native && !about.has_expandable() && !about.lacks_expandable() {
-        let age = if may_be(releases, 2, 1) {
+        let age = if releases.may_be(2, 1) {
             ""
         } else {
             "PyTorch 2.1 or later has it, and this message is of an earlier one."

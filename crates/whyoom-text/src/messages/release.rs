@@ -41,6 +41,11 @@ impl Releases {
         Self { at_least: self.at_least, below: Some(Release { major, minor }) }
     }
 
+    /// Whether a release as late as this one, or later, may print the text.
+    pub fn may_be(self, major: u16, minor: u16) -> bool {
+        self.below.is_none_or(|below| below > Release { major, minor })
+    }
+
     /// What both allow. `self` where they exclude each other: hints are copied between versions by hand.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
