@@ -10,6 +10,9 @@ use crate::tables::ledger::{Ledger, Level};
 use std::sync::OnceLock;
 use whyoom_replay::{Failure, Recorded};
 
+/// All sizes of segments and pages are multiples of this (`kSmallBuffer` and `kRoundLarge`, all releases).
+const GRAIN: u64 = 2 << 20;
+
 /// The failing request that the verdict is about: the last `oom` of the trace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Failing {
@@ -27,6 +30,11 @@ impl Failing {
     /// Bytes that a compact layout would need for this request.
     pub(crate) fn needed(&self) -> u64 {
         self.state.active.saturating_add(self.state.request_bytes)
+    }
+
+    /// As [`Self::needed`], in whole segments, which is how memory is had.
+    pub(crate) fn needed_in_segments(&self) -> u64 {
+        self.needed().div_ceil(GRAIN).saturating_mul(GRAIN)
     }
 }
 

@@ -24,17 +24,13 @@ use crate::tables::culprits::Tally;
 use crate::words;
 use std::fmt::Write as _;
 
-/// All sizes of segments and pages are multiples of this (`kSmallBuffer` and `kRoundLarge`, all releases).
-const GRAIN: u64 = 2 << 20;
-
 pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     let failing = case.failing.as_ref()?;
     let high = case.in_effect.high?;
     let state = &failing.state;
     let needed = failing.needed();
     let missing = needed.saturating_sub(high);
-    // Memory is had in whole segments.
-    let is_beyond = needed.div_ceil(GRAIN).saturating_mul(GRAIN) > high;
+    let is_beyond = failing.needed_in_segments() > high;
     let confidence = if is_beyond { Confidence::Proven } else { Confidence::Strong };
     let event = state.event as u32;
     let mut summary =

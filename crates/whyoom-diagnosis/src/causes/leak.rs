@@ -111,7 +111,10 @@ pub(crate) fn find(case: &Case<'_>) -> Option<Finding> {
     if !growth.is_going_on {
         summary.push_str(" That line does not run any more, and they are still there.");
     }
-    if case.failing.is_some_and(|f| decides(case) && case.in_effect.high.is_some_and(|high| f.needed() <= high)) {
+    if case
+        .failing
+        .is_some_and(|f| decides(case) && case.in_effect.high.is_some_and(|high| f.needed_in_segments() <= high))
+    {
         summary.push_str(" It would fit in a compact layout, but not for long.");
     }
     let may_be_one_step =
